@@ -1,0 +1,1 @@
+//! Filled in on its own branch.

@@ -1,0 +1,19 @@
+//! Flowdrive's engine: plans runs from workflows, drives them, judges what agents deliver, and records every step.
+//!
+//! Data flows one way: [`Engine`] asks `decide` what to do, tells `delegate` to do it, has `accept` judge what comes
+//! back, and writes it down through `store`. `decide` and `accept` do no I/O; `store` and `delegate` decide nothing.
+//!
+//! Must not: know of JSON-RPC, framings or editors; call a model; hold an API key.
+
+pub mod accept;
+pub mod config;
+pub mod delegate;
+mod engine;
+mod error;
+pub mod model;
+pub mod store;
+pub mod survey;
+pub mod workflow;
+
+pub use engine::{Drive, Engine, EngineOptions, EventSink};
+pub use error::EngineError;

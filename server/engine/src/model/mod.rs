@@ -1,0 +1,4 @@
+//! The domain's types. Data only: no I/O, no decisions.
+
+pub mod agent;
+pub mod outcome;

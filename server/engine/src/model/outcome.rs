@@ -1,0 +1,136 @@
+//! How a delegation ended. One type for every kind of agent: nothing after this point knows which kind it was.
+
+use flowdrive_protocol::outcome::Usage;
+use flowdrive_protocol::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// How a delegation ended. Holds no secret: everything in it has been redacted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// The end itself.
+    pub ending: Ending,
+    /// Whether a process or an endpoint did it.
+    pub handle: HandleKind,
+    /// The command line or URL, redacted.
+    pub invocation: String,
+    /// The process's exit code, or the one the endpoint reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What the agent said about itself.
+    #[serde(default)]
+    pub report: AgentReport,
+    /// SHA-256 of what it printed (`sha256:` and 64 hex digits).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout_digest: Option<String>,
+    /// The last of what it wrote to standard error, redacted, at most 2,000 characters.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    /// Names of the provider variables that were passed on. Never values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forwarded_env: Vec<String>,
+    /// Whether something it started outlived it and had to be ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaked: bool,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+}
+
+/// The end of a delegation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Ending {
+    /// The agent ended well. Whether its result is any good is judged later.
+    Completed,
+    /// The agent ran and failed, or could not be run.
+    Failed {
+        /// Stable, in kebab case: `agent-exit`, `agent-timeout`, `agent-stalled`, `agent-spawn`, `output-too-large`,
+        /// `endpoint-error`, `endpoint-overloaded`, `agent-signalled`, `agent-cleanup` and the like.
+        code: String,
+        /// In a sentence; names what to do where that is known.
+        reason: String,
+        /// Set when trying again later could help though nothing is changed (429, connection reset, EAGAIN).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        transient: Option<Transient>,
+    },
+    /// It was ended because the drive was told to stop. Costs no attempt.
+    Interrupted,
+}
+
+/// A fault that may pass by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Transient {
+    /// How long the other side asked us to wait, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// What did the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HandleKind {
+    /// A child process.
+    Process,
+    /// An HTTP endpoint.
+    Endpoint,
+}
+
+impl HandleKind {
+    /// As a step names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Endpoint => "endpoint",
+        }
+    }
+}
+
+/// What an agent said about itself. Never filled in from what it was asked to be.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AgentReport {
+    /// The model it says it used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What it says it used, in our spelling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The same as it wrote it, for its signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_usage: Option<serde_json::Value>,
+    /// Its signature over that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage_signature: Option<String>,
+    /// Its own session id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+/// What a delegation tells while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// Its process exists. Written to the journal, so that a later process can find and end what this one left.
+    ProcessStarted(ProcessIdentity),
+    /// A line of what the agent is doing, redacted, at most 500 characters.
+    Activity(String),
+    /// The agent's own session id, as soon as it is known.
+    Session(String),
+}
+
+/// A process group, told apart from any later one with the same number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessIdentity {
+    /// The group's id, which is its leader's process id.
+    pub group: i32,
+    /// The leader's start time in clock ticks since boot (field 22 of `/proc/<pid>/stat`); 0 where that is unknown.
+    pub start_ticks: u64,
+    /// `/proc/sys/kernel/random/boot_id`, empty where that is unknown.
+    pub boot_id: String,
+    /// The value of the marker variable (`FLOWDRIVE_DELEGATION`) that everything it starts inherits.
+    pub marker: String,
+}

@@ -1,0 +1,169 @@
+//! Identifiers. Each has its own type and its own grammar, checked where it enters, so that an id held by any part of
+//! the program is known to be well-formed: run, worker and feedback ids are always single path segments.
+
+use std::{borrow::Cow, fmt};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use thiserror::Error;
+
+/// Longest id accepted, in bytes. File systems stop at 255 for one name; what is left is room for suffixes.
+pub const MAX_ID_BYTES: usize = 180;
+
+/// Why a text is not an id of the wanted kind.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("invalid {kind} {text:?}: must match {grammar}, at most {MAX_ID_BYTES} bytes, and not be `.` or `..`")]
+pub struct InvalidId {
+    /// What the text was meant to be, such as `run id`.
+    pub kind: &'static str,
+    /// The text, cut to its first 60 characters.
+    pub text: String,
+    /// The grammar it breaks, as a regular expression.
+    pub grammar: &'static str,
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $grammar:literal, first: $first:expr, rest: $rest:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The grammar, as a regular expression.
+            pub const GRAMMAR: &'static str = $grammar;
+
+            /// Checks the text against the grammar.
+            ///
+            /// # Errors
+            /// [`InvalidId`] when it does not fit.
+            pub fn new(text: impl Into<String>) -> Result<Self, InvalidId> {
+                let text = text.into();
+                let first: fn(char) -> bool = $first;
+                let rest: fn(char) -> bool = $rest;
+                let fits = text.chars().next().is_some_and(first)
+                    && text.chars().all(rest)
+                    && text.len() <= MAX_ID_BYTES
+                    && text != "."
+                    && text != "..";
+                if fits {
+                    Ok(Self(text))
+                } else {
+                    Err(InvalidId { kind: $kind, text: text.chars().take(60).collect(), grammar: $grammar })
+                }
+            }
+
+            /// The id as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                Self::new(text)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(Cow::<'de, str>::deserialize(deserializer)?).map_err(de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "pattern": $grammar, "maxLength": MAX_ID_BYTES })
+            }
+        }
+    };
+}
+
+const fn word(c: char) -> bool {
+    c.is_ascii_alphanumeric()
+}
+
+id!(
+    /// A run: one execution of a workflow, and the name of its folder under `.cw/runs/`.
+    RunId, "run id", "^[A-Za-z0-9._:-]+$", first: |c| word(c) || "._:-".contains(c), rest: |c| word(c) || "._:-".contains(c)
+);
+id!(
+    /// A workflow's id.
+    WorkflowId, "workflow id", "^[a-z0-9][a-z0-9.-]*$",
+    first: |c| c.is_ascii_lowercase() || c.is_ascii_digit(),
+    rest: |c| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c)
+);
+id!(
+    /// A phase's id, unique in its workflow.
+    PhaseId, "phase id", "^[A-Za-z0-9][A-Za-z0-9_.:@-]*$", first: word, rest: |c| word(c) || "_.:@-".contains(c)
+);
+id!(
+    /// A task's id, unique in its workflow. A looped task's later rounds carry `@r<n>`.
+    TaskId, "task id", "^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$", first: word, rest: |c| word(c) || "_.:/@-".contains(c)
+);
+id!(
+    /// One attempt at a task, and the name of its folder.
+    WorkerId, "worker id", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", first: word, rest: |c| word(c) || "_.:-".contains(c)
+);
+id!(
+    /// A feedback record.
+    FeedbackId, "feedback id", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", first: word, rest: |c| word(c) || "_.:-".contains(c)
+);
+id!(
+    /// A commit of a run, such as `state-0001`.
+    CommitId, "commit id", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", first: word, rest: |c| word(c) || "_.:-".contains(c)
+);
+id!(
+    /// An agent as the user's configuration names it, or a built-in one such as `builtin:survey`.
+    AgentName, "agent name", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", first: word, rest: |c| word(c) || "_.:-".contains(c)
+);
+id!(
+    /// The name of a workflow input.
+    InputName, "input name", "^[A-Za-z][A-Za-z0-9_-]*$", first: |c| c.is_ascii_alphabetic(), rest: |c| word(c) || "_-".contains(c)
+);
+id!(
+    /// A node of a run's provenance graph, such as `<run>:verifier:<task>`.
+    NodeId, "node id", "^[A-Za-z0-9._:/@-]+$", first: |c| word(c) || "._:-".contains(c), rest: |c| word(c) || "._:/@-".contains(c)
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_could_leave_their_folder_are_refused() {
+        for text in ["", ".", "..", "a/b", "a\\b", "a\0b", "/abs", "a b", &"x".repeat(300)] {
+            assert!(RunId::new(text).is_err(), "{text:?}");
+        }
+        for text in ["v1..2", "quick-survey-20260102T030405Z-abc123", "a:b"] {
+            assert!(RunId::new(text).is_ok(), "{text:?}");
+        }
+        assert!(TaskId::new("map:a/b").is_ok());
+        assert!(TaskId::new("-x").is_err());
+        assert!(serde_json::from_str::<RunId>("\"../x\"").is_err());
+    }
+}

@@ -1,0 +1,497 @@
+//! Runs as clients see them: the result of a drive, a preview, and the views lists and trees are drawn from.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ErrorKind;
+use crate::event::{ProgressEvent, ResultSource};
+use crate::ids::{AgentName, CommitId, InputName, PhaseId, RunId, TaskId, WorkerId, WorkflowId};
+use crate::outcome::{Finding, Usage};
+use crate::time::Timestamp;
+use crate::workflow::{InputSpec, PhaseMode};
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunStatus {
+    /// Every task accepted, and the run committed.
+    Complete,
+    /// At least one task used up its attempts.
+    Parked,
+    /// Something other than a parked task stands in the way.
+    Blocked,
+    /// There is more to do, and nothing in the way.
+    InProgress,
+}
+
+impl RunStatus {
+    /// The status on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Parked => "parked",
+            Self::Blocked => "blocked",
+            Self::InProgress => "in-progress",
+        }
+    }
+}
+
+/// How a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskStatus {
+    /// Waits for its turn.
+    Pending,
+    /// An agent works on it, or did when the run was last driven.
+    Running,
+    /// Accepted.
+    Completed,
+    /// Parked.
+    Failed,
+}
+
+/// How a phase stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PhaseStatus {
+    /// No task of it started.
+    Pending,
+    /// Some did.
+    Running,
+    /// All are accepted.
+    Completed,
+}
+
+/// How a drive is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StopMode {
+    /// Nothing new starts; what is in flight is settled.
+    #[default]
+    Graceful,
+    /// Agents are ended at once; their tasks go back to pending.
+    Now,
+}
+
+/// The answer to `drive` and `resume`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriveResult {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// The run.
+    pub run_id: RunId,
+    /// Its workflow.
+    pub workflow_id: WorkflowId,
+    /// How the run stands.
+    pub status: RunStatus,
+    /// What this drive did, in task order.
+    pub steps: Vec<Step>,
+    /// Tasks in the run when the drive began.
+    pub planned_workers: u32,
+    /// Tasks accepted.
+    pub completed_workers: u32,
+    /// Tasks parked.
+    pub parked_workers: u32,
+    /// The terminal commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit_id: Option<CommitId>,
+    /// Where the report is.
+    pub report_path: String,
+    /// Where the snapshot of the state is.
+    pub state_path: String,
+    /// Whether every task that is left has an agent.
+    pub agent_configured: bool,
+    /// Why the drive ended, where there is something to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Set when the drive ended because a stop was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<StopMode>,
+}
+
+/// One step of a drive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// What was done.
+    pub action: StepAction,
+    /// How it went.
+    pub status: StepStatus,
+    /// The run.
+    pub run_id: RunId,
+    /// The task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// The attempt's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<WorkerId>,
+    /// The phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<PhaseId>,
+    /// `agent`, where an agent did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_id: Option<String>,
+    /// The attempt, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// `process`, `endpoint`, `result-cache` or `sub-workflow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle_kind: Option<String>,
+    /// The model, as the agent reported it; `unreported` otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_model: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What a step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StepAction {
+    /// Recorded a task as started.
+    Dispatch,
+    /// Ran an agent.
+    Fulfill,
+    /// Accepted a result.
+    Accept,
+    /// Committed the run.
+    Commit,
+    /// Parked a task.
+    Park,
+    /// Found nothing that may be done.
+    Blocked,
+    /// Found nothing left to do.
+    Complete,
+}
+
+/// How a step went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StepStatus {
+    /// Well.
+    Ok,
+    /// The task parked.
+    Parked,
+    /// The drive is blocked.
+    Blocked,
+    /// Badly; it is tried again.
+    Failed,
+    /// The run is complete.
+    Complete,
+}
+
+/// The answer to `preview`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DrivePreview {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// The run, when one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// The workflow.
+    pub workflow_id: WorkflowId,
+    /// Tasks in the run.
+    pub planned_workers: u32,
+    /// Tasks to do.
+    pub pending_workers: u32,
+    /// Tasks accepted.
+    pub completed_workers: u32,
+    /// Tasks parked.
+    pub parked_workers: u32,
+    /// What `drive` would do first.
+    pub next_action: NextAction,
+    /// The task it would do it to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_task_id: Option<TaskId>,
+    /// That task's phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_phase: Option<PhaseId>,
+    /// Whether every task that is left has an agent.
+    pub agent_configured: bool,
+    /// What stands in the way, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blockers: Vec<String>,
+    /// The phases and tasks, and what each would be run with.
+    pub plan: Vec<PlannedPhase>,
+}
+
+/// What `drive` would do first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NextAction {
+    /// Start a task.
+    Dispatch,
+    /// Carry on a task that was started.
+    Fulfill,
+    /// Commit the run.
+    Commit,
+    /// Nothing may be done.
+    Blocked,
+    /// Nothing is left to do.
+    Complete,
+}
+
+/// A phase of a preview.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedPhase {
+    /// The phase.
+    pub id: PhaseId,
+    /// Its name for people.
+    pub title: String,
+    /// How its tasks run.
+    pub mode: PhaseMode,
+    /// How many would run at once.
+    pub width: u32,
+    /// How it stands.
+    pub status: PhaseStatus,
+    /// Its tasks.
+    pub tasks: Vec<PlannedTask>,
+}
+
+/// A task of a preview.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedTask {
+    /// The task.
+    pub id: TaskId,
+    /// How it stands.
+    pub status: TaskStatus,
+    /// The agent it goes to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
+    /// The command line or URL, secrets replaced. Placeholders that depend on the attempt are left as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<String>,
+    /// Whether an earlier result would be used.
+    pub cache: CacheState,
+    /// What stands in this task's way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blockers: Vec<String>,
+}
+
+/// Whether an earlier result would be used, and why or why not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CacheState {
+    /// The verdict.
+    pub state: CacheVerdict,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Whether an earlier result would be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheVerdict {
+    /// It would.
+    Hit,
+    /// None fits.
+    Miss,
+    /// Caching is not asked for.
+    Off,
+}
+
+/// One line of a list of runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSummary {
+    /// The run.
+    pub run_id: RunId,
+    /// Its workflow.
+    pub workflow_id: WorkflowId,
+    /// The workflow's title.
+    pub title: String,
+    /// How it stands.
+    pub status: RunStatus,
+    /// When it was planned.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// Tasks in it.
+    pub planned_workers: u32,
+    /// Tasks accepted.
+    pub completed_workers: u32,
+    /// Tasks parked.
+    pub parked_workers: u32,
+    /// Feedback that waits for a person.
+    pub open_feedback: u32,
+    /// Whether a process drives it now.
+    pub driving: bool,
+}
+
+/// A run that could not be listed, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnreadableRun {
+    /// The folder's name.
+    pub name: String,
+    /// What went wrong.
+    pub kind: ErrorKind,
+    /// The same in a sentence.
+    pub message: String,
+}
+
+/// The answer to `showRun`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunView {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// The run in one line.
+    pub summary: RunSummary,
+    /// What it was asked.
+    pub inputs: BTreeMap<InputName, serde_json::Value>,
+    /// Its phases, in order.
+    pub phases: Vec<PhaseView>,
+    /// Its tasks, in order, from `taskOffset` on.
+    pub tasks: Vec<TaskView>,
+    /// How many tasks there are in all.
+    pub total_tasks: u32,
+    /// The number of its newest lifecycle event.
+    pub last_seq: u64,
+    /// With `sinceSeq`: the lifecycle events after it, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<ProgressEvent>,
+    /// With `sinceSeq`: whether there are more than were sent.
+    #[serde(default)]
+    pub more_events: bool,
+    /// Where the report is.
+    pub report_path: String,
+    /// Where the snapshot of the state is.
+    pub state_path: String,
+}
+
+/// A phase of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PhaseView {
+    /// The phase.
+    pub id: PhaseId,
+    /// Its name for people.
+    pub title: String,
+    /// How its tasks run.
+    pub mode: PhaseMode,
+    /// How it stands.
+    pub status: PhaseStatus,
+    /// Its tasks.
+    pub tasks: u32,
+    /// Those accepted.
+    pub completed: u32,
+}
+
+/// A task of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskView {
+    /// The task.
+    pub id: TaskId,
+    /// Its phase.
+    pub phase: PhaseId,
+    /// How it stands.
+    pub status: TaskStatus,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// The newest attempt's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<WorkerId>,
+    /// The newest attempt's agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
+    /// When the newest attempt began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When its agent ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// Where the accepted result came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ResultSource>,
+    /// The accepted result's first line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The accepted result's findings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// The accepted result's file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_path: Option<String>,
+    /// Why the newest attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// The model, as the agent reported it; `unreported` otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_model: Option<String>,
+    /// What the agent said it used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// A workflow that can be driven.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowSummary {
+    /// Its id.
+    pub id: WorkflowId,
+    /// One line for people.
+    pub title: String,
+    /// What it is for.
+    pub summary: String,
+    /// `bundled`, or the file it was read from.
+    pub source: String,
+    /// What the user is asked for.
+    pub inputs: BTreeMap<InputName, InputSpec>,
+    /// How many tasks it has.
+    pub tasks: u32,
+}
+
+/// One thing that does not add up in a run's record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifyProblem {
+    /// What kind of problem it is, such as `hash-mismatch`.
+    pub code: String,
+    /// The same in a sentence.
+    pub message: String,
+    /// The file.
+    pub path: String,
+    /// The line, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+}
+
+/// One check of `doctor`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DoctorCheck {
+    /// What was looked at.
+    pub name: String,
+    /// How it looks.
+    pub status: CheckStatus,
+    /// What was found.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// How a check went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckStatus {
+    /// Well.
+    Ok,
+    /// Worth knowing.
+    Warn,
+    /// Something will not work.
+    Fail,
+}
