@@ -7,12 +7,21 @@
 
 pub mod accept;
 pub mod config;
+pub mod decide;
 pub mod delegate;
+mod doctor;
+mod drive;
 mod engine;
 mod error;
+mod git;
 pub mod model;
+mod plan;
+pub mod record;
+pub mod report;
+mod resolve;
 pub mod store;
 pub mod survey;
+pub mod view;
 pub mod workflow;
 
 pub use engine::{Drive, Engine, EngineOptions, EventSink};

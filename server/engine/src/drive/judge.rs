@@ -1,0 +1,201 @@
+//! Judging an attempt that ended: accept, try again, or park. Each is one event, so that it happens whole or not at all.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use flowdrive_protocol::event::ResultSource;
+use flowdrive_protocol::ids::WorkerId;
+use flowdrive_protocol::run::{StepAction, StepStatus};
+use flowdrive_protocol::time::Timestamp;
+
+use super::Drive;
+use crate::EngineError;
+use crate::accept::{self, FileLookup, Files, Refusal, Requirements};
+use crate::decide::retry::{After, Failure, after};
+use crate::decide::{feedback, looping};
+use crate::model::agent::WorkerFolder;
+use crate::model::journal::{AcceptedResult, JournalEvent};
+use crate::model::outcome::{Ending, Outcome};
+use crate::store::canonical::sha256_hex;
+use crate::store::{StoreError, Workspace, WorkspaceFile, safe_name, worker};
+
+/// The workspace, as evidence is looked up in it.
+pub(super) struct OnDisk<'a>(pub(super) &'a Workspace);
+
+impl Files for OnDisk<'_> {
+    fn read(&self, path: &str) -> FileLookup {
+        match self.0.read_workspace_file(path) {
+            WorkspaceFile::Text(text) => FileLookup::Text(text),
+            WorkspaceFile::Binary | WorkspaceFile::TooBig => FileLookup::Binary,
+            WorkspaceFile::Folder => FileLookup::Folder,
+            WorkspaceFile::Missing => FileLookup::Missing,
+            WorkspaceFile::Outside => FileLookup::Outside,
+        }
+    }
+}
+
+impl Drive {
+    /// Judges an attempt whose outcome is recorded.
+    pub(super) fn judge(&mut self, task: usize, worker: &WorkerId, outcome: &Outcome) -> Result<(), EngineError> {
+        let failure = match &outcome.ending {
+            Ending::Interrupted => {
+                let id = self.job.record.state().tasks[task].id.clone();
+                let reason = self.stop.as_ref().map_or("the agent was ended", |_| "the drive was stopped").to_owned();
+                let event = JournalEvent::TaskInterrupted { task: id, worker: worker.clone(), reason };
+                return Ok(self.job.record.record(&event)?);
+            }
+            Ending::Failed { code, reason, transient } => Failure {
+                code: code.clone(),
+                reason: format!("agent hop failed: {reason}"),
+                transient: *transient,
+            },
+            Ending::Completed => match self.examine(task, worker, outcome)? {
+                Ok(result) => return self.accept(task, worker, outcome, result),
+                Err(refusal) => {
+                    let missing = refusal.code == "worker-result-missing";
+                    let prefix = if missing { "" } else { "result.md rejected: " };
+                    Failure {
+                        code: refusal.code.to_string(),
+                        reason: format!("{prefix}{}", refusal.message),
+                        transient: None,
+                    }
+                }
+            },
+        };
+        self.fail(task, worker, &failure)
+    }
+
+    /// Reads and judges the attempt's result. The outer error is the disk's, the inner one the agent's.
+    fn examine(
+        &self,
+        task: usize,
+        worker: &WorkerId,
+        outcome: &Outcome,
+    ) -> Result<Result<AcceptedResult, Refusal>, StoreError> {
+        let state = self.job.record.state();
+        let (id, spec) = (state.tasks[task].id.clone(), state.spec(task).clone());
+        drop(state);
+        let folder = WorkerFolder::at(self.job.record.paths.workers_dir.join(worker.as_str()));
+        let text = match worker::read_result(&folder) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(Err(Refusal::new("worker-result-missing", "agent produced no result.md"))),
+            Err(StoreError::ResultRefused { reason, .. }) => {
+                return Ok(Err(Refusal::new("result-parse-error", reason)));
+            }
+            Err(fault) => return Err(fault),
+        };
+        let requirements = Requirements {
+            task_id: id.as_str().to_owned(),
+            requires_evidence: spec.requires_evidence,
+            artifacts: spec.artifacts.clone(),
+            workspace: self.job.workspace.root().to_owned(),
+        };
+        let judged = accept::parse(&text)
+            .and_then(|parsed| accept::judge(&requirements, &parsed, &OnDisk(&self.job.workspace)));
+        let accepted = match judged {
+            Ok(accepted) => accepted,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        // Published before it is recorded: a crash in between leaves a file nobody names, and never a name without file.
+        let path = worker::publish_result(&self.job.record.paths, &id, &text)?;
+        let relative = path.strip_prefix(&self.job.record.paths.dir).unwrap_or(&path);
+        Ok(Ok(AcceptedResult {
+            verified: accept::has_support(&accepted),
+            summary: accepted.summary,
+            findings: accepted.findings,
+            evidence: accepted.evidence,
+            empty_capture: accepted.empty_capture,
+            path: relative.to_string_lossy().into_owned(),
+            digest: sha256_hex(&text),
+            bytes: text.len() as u64,
+            usage: outcome.report.usage.clone(),
+        }))
+    }
+
+    fn accept(
+        &mut self,
+        task: usize,
+        worker: &WorkerId,
+        outcome: &Outcome,
+        result: AcceptedResult,
+    ) -> Result<(), EngineError> {
+        let id = self.job.record.state().tasks[task].id.clone();
+        self.job.record.record(&JournalEvent::TaskAccepted {
+            task: id,
+            worker: worker.clone(),
+            source: ResultSource::Agent,
+            result: Box::new(result),
+        })?;
+        let step = self.push_step(task, worker, StepAction::Accept, StepStatus::Ok);
+        step.handle_kind = Some(outcome.handle.as_str().to_owned());
+        step.reported_model = Some(outcome.report.model.clone().unwrap_or_else(|| "unreported".to_owned()));
+        let due = looping::due(&self.job.record.state());
+        if let Some(decision) = due {
+            self.job.record.record(&decision)?;
+        }
+        let state = self.job.record.state();
+        let phase = state.phase_of(task);
+        let finished = (phase.is_complete() && !phase.finished).then(|| phase.id.clone());
+        drop(state);
+        if let Some(phase) = finished {
+            self.job.record.record(&JournalEvent::PhaseFinished { phase })?;
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, task: usize, worker: &WorkerId, failure: &Failure) -> Result<(), EngineError> {
+        let state = self.job.record.state();
+        let current = &state.tasks[task];
+        let (id, failures, transient) = (current.id.clone(), current.failures, current.transient);
+        let max = state.spec(task).max_attempts.unwrap_or(self.job.settings.max_attempts);
+        let (run_id, number) = (state.run_id.clone(), current.attempts.len());
+        drop(state);
+        let now = Timestamp::now();
+        match after(failure, failures, transient, max, jitter(), now) {
+            After::Retry { counted, attempts, not_before } => {
+                self.job.record.record(&JournalEvent::TaskRetrying {
+                    task: id,
+                    worker: worker.clone(),
+                    counted,
+                    attempts,
+                    max_attempts: max.get(),
+                    code: failure.code.clone(),
+                    reason: failure.reason.clone(),
+                    not_before,
+                })?;
+                let step = self.push_step(task, worker, StepAction::Fulfill, StepStatus::Failed);
+                step.attempts = Some(attempts);
+                step.reason = Some(failure.reason.clone());
+            }
+            After::Park { attempts, reason } => {
+                let name = format!("{}-{number:04}", safe_name(id.as_str()));
+                let fault = feedback::Fault {
+                    code: &failure.code,
+                    message: &reason,
+                    stage: None,
+                    task: Some((&id, worker)),
+                };
+                let record = feedback::open(&run_id, &fault, &name, now)
+                    .ok_or_else(|| EngineError::internal(format!("no feedback id can be made for task {id}")))?;
+                self.job.record.record(&JournalEvent::TaskParked {
+                    task: id,
+                    worker: worker.clone(),
+                    attempts,
+                    code: failure.code.clone(),
+                    reason: reason.clone(),
+                    feedback: Box::new(record),
+                })?;
+                let step = self.push_step(task, worker, StepAction::Park, StepStatus::Parked);
+                step.attempts = Some(attempts);
+                step.reason = Some(reason);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number from 0 to 1, for backoff. Its quality does not matter; that two servers differ does.
+fn jitter() -> f64 {
+    let random = RandomState::new().build_hasher().finish();
+    f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+}
