@@ -12,8 +12,8 @@ use crate::EngineError;
 use crate::accept::{FileLookup, Files};
 use crate::decide::feedback;
 use crate::decide::finish::step;
-use crate::model::journal::{Commit, JournalEvent};
-use crate::model::state::{RunState, TERMINAL_COMMIT_PREFIX};
+use crate::model::journal::{Commit, JournalEvent, TERMINAL_REASON};
+use crate::model::state::RunState;
 
 const UNRESOLVABLE: &str = "commit-verifier-evidence-unresolvable";
 
@@ -55,7 +55,7 @@ impl Drive {
         self.job.record.record(&JournalEvent::Committed {
             commit: Commit {
                 id: id.clone(),
-                reason: format!("{TERMINAL_COMMIT_PREFIX}: audited verdict committed"),
+                reason: TERMINAL_REASON.to_owned(),
                 verifier,
                 git_head: crate::git::head(self.job.workspace.root()),
             },

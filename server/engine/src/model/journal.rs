@@ -21,6 +21,9 @@ use super::outcome::{Outcome, ProcessIdentity};
 /// The version of the journal's events. Raised when an older reader could misread them.
 pub const STATE_VERSION: u32 = 1;
 
+/// The reason of the commit that ends a run.
+pub const TERMINAL_REASON: &str = "agent-delegation-drive: audited verdict committed";
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]

@@ -14,7 +14,7 @@ use flowdrive_protocol::workflow::{Loop, PhaseMode, Task, Workflow};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::journal::{AcceptedResult, Commit, DriveSettings, JournalEvent, RunPlanned, STATE_VERSION};
+use super::journal::{AcceptedResult, Commit, DriveSettings, JournalEvent, RunPlanned, STATE_VERSION, TERMINAL_REASON};
 use super::outcome::{Outcome, ProcessIdentity};
 
 /// A run.
@@ -383,7 +383,7 @@ impl RunState {
     /// The commit that ends the run, if it was made.
     #[must_use]
     pub fn terminal_commit(&self) -> Option<&Commit> {
-        self.commits.iter().find(|commit| commit.reason.starts_with(TERMINAL_COMMIT_PREFIX))
+        self.commits.iter().find(|commit| commit.reason == TERMINAL_REASON)
     }
 
     /// Feedback records that wait for a person.
@@ -640,9 +640,6 @@ impl RunState {
         phase.advance(&self.tasks);
     }
 }
-
-/// How the reason of the commit that ends a run begins.
-pub const TERMINAL_COMMIT_PREFIX: &str = "agent-delegation-drive";
 
 impl PhaseState {
     /// Tasks accepted.
