@@ -10,11 +10,20 @@ use super::{StoreError, faults};
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 
 /// Writes a temporary file beside `path` (mode 0600) and renames it over it. With `durable` the bytes and the name are
-/// on disk when this returns; without, a power cut may bring back the old file, or an empty one.
-pub(crate) fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
+/// on disk when this returns; without, a power cut may bring back the old file, or an empty one. For files of the run
+/// whose lock the caller holds: what a crash leaves of it is swept up when the journal is next opened.
+///
+/// # Errors
+/// What the disk refuses; the old file is then still there.
+pub fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
+    replace_via(TEMPORARY_PREFIX, path, bytes, durable)
+}
+
+/// [`replace`] with names of temporary files that no sweep takes away.
+pub(crate) fn replace_via(prefix: &str, path: &Path, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new()
-        .prefix(TEMPORARY_PREFIX)
+        .prefix(prefix)
         .tempfile_in(dir)
         .map_err(StoreError::io("create a temporary file in", dir))?;
     faults::write_all(temporary.as_file(), bytes, "atomic.write").map_err(StoreError::io("write", path))?;
@@ -70,4 +79,15 @@ pub(crate) fn open_options() -> fs::OpenOptions {
         options.mode(0o600).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
     }
     options
+}
+
+/// Removes temporary files that crashes left in a folder. Best effort.
+pub(crate) fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let left_over = entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX);
+        if left_over && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! process. `sync` puts it on the disk, which outlives a power cut. Must not: know what an event means.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -118,6 +118,8 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         read::require_regular(&file, path)?;
         let from = from.unwrap_or_else(|| JournalPosition::start(run_id));
         let end = read::entries(&file, path, from, visit)?;
+        atomic::sweep(&paths.dir);
+        atomic::sweep(&paths.results_dir);
         let mut journal = Self::at(path.clone(), file, end.position.clone());
         if end.torn.is_some() {
             journal.cut_back().map_err(StoreError::io("cut the torn last line of", path))?;
@@ -257,6 +259,12 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         self.buffer.is_empty() && self.synced >= self.written
     }
 
+    /// Puts another file in place of the journal's, to see how a refused write is met.
+    #[cfg(test)]
+    pub(super) fn break_for_test(&mut self, file: File) {
+        self.file = Arc::new(file);
+    }
+
     fn refuse_if_poisoned(&self) -> Result<(), StoreError> {
         match &self.poison {
             None => Ok(()),
@@ -267,7 +275,6 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
     /// Takes the file back to its last whole line.
     fn cut_back(&mut self) -> io::Result<()> {
         self.file.set_len(self.written)?;
-        (&*self.file).seek(SeekFrom::Start(self.written))?;
         self.file.sync_all()
     }
 }

@@ -14,10 +14,13 @@ mod paths;
 pub mod read;
 pub mod snapshot;
 pub mod stop;
+#[cfg(test)]
+mod tests;
 mod verify;
 pub mod worker;
 pub mod workspace;
 
+pub use atomic::replace as replace_file;
 pub use error::StoreError;
 pub use journal::{Appended, Entry, Journal, JournalPosition, Loaded, TornTail, read_entries, read_entries_with};
 pub use lock::{LockHolder, RunLock, is_locked};

@@ -32,7 +32,8 @@ pub fn request_stop(paths: &RunPaths, mode: StopMode) -> Result<(), StoreError> 
     }
     let request = Request { mode, pid: std::process::id(), at: Timestamp::now() };
     let bytes = serde_json::to_vec(&request).map_err(|source| StoreError::Encode { what: "a stop request", source })?;
-    atomic::replace(path, &bytes, false)
+    // Not by the holder of the lock, whose sweep must not take the file away under our hands.
+    atomic::replace_via(".stop-", path, &bytes, false)
 }
 
 /// Takes the request there is, if any. One that arrives meanwhile stays for the next call. A file that says nothing this

@@ -278,7 +278,8 @@ fn was_planned(paths: &RunPaths) -> Result<bool, StoreError> {
         let at_birth = path == paths.journal
             || path == paths.lock
             || path == paths.stop_request
-            || name.to_string_lossy().starts_with(atomic::TEMPORARY_PREFIX);
+            || name.to_string_lossy().starts_with(atomic::TEMPORARY_PREFIX)
+            || name.to_string_lossy().starts_with(".stop-");
         if !at_birth {
             let problem =
                 format!("this run folder holds {} but no journal with an entry in it", name.to_string_lossy());
