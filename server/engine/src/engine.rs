@@ -16,7 +16,7 @@ use flowdrive_protocol::method::{
     ListWorkflowsParams, ListWorkflowsResult, PreviewParams, ResolveFeedbackParams, ShowRunParams, StopParams,
     StopResult, VerifyRunParams, VerifyRunResult,
 };
-use flowdrive_protocol::run::{DrivePreview, DriveResult, RunView, StopMode, UnreadableRun, VerifyProblem};
+use flowdrive_protocol::run::{DrivePreview, DriveResult, RunSummary, RunView, StopMode, UnreadableRun, VerifyProblem};
 use tokio::sync::{oneshot, watch};
 
 use crate::config::{self, Agents};
@@ -345,22 +345,19 @@ impl Engine {
         let engine = self.clone();
         blocking(move || {
             let workspace = open_workspace(params.workspace.as_deref())?;
-            let names = workspace.list_runs()?;
-            let total = u32::try_from(names.len()).unwrap_or(u32::MAX);
+            let listed = workspace.list_runs()?;
+            let total = u32::try_from(listed.len()).unwrap_or(u32::MAX);
             let limit = params.limit.map_or(100, |limit| limit.get() as usize);
             let mut result = ListRunsResult { runs: Vec::new(), unreadable: Vec::new(), total };
-            for name in names.into_iter().skip(params.offset as usize).take(limit) {
-                let read = RunId::new(name.clone()).map_err(|fault| EngineError::InvalidParams(fault.to_string())).and_then(
-                    |id| {
-                        let paths = workspace.existing_run(&id)?;
-                        let driving = store::is_locked(&paths).is_some();
-                        engine.with_state(&paths, &id, |state| view::summary(state, driving))
-                    },
-                );
+            for listing in listed.into_iter().skip(params.offset as usize).take(limit) {
+                let read = match &listing.id {
+                    Some(id) => engine.summary(&workspace, id),
+                    None => Err(EngineError::new(ErrorKind::RunNotFound, "the folder's name is no run id", "")),
+                };
                 match read {
                     Ok(summary) => result.runs.push(summary),
                     Err(fault) => result.unreadable.push(UnreadableRun {
-                        name,
+                        name: listing.name,
                         kind: fault.kind().unwrap_or(ErrorKind::RunCorrupt),
                         message: fault.to_string(),
                     }),
@@ -468,6 +465,12 @@ impl Engine {
             tracing::warn!("some drives did not end before the deadline");
         }
         stopped
+    }
+
+    fn summary(&self, workspace: &Workspace, id: &RunId) -> Result<RunSummary, EngineError> {
+        let paths = workspace.existing_run(id)?;
+        let driving = store::is_locked(&paths).is_some();
+        self.with_state(&paths, id, |state| view::summary(state, driving))
     }
 
     fn with_state<T>(

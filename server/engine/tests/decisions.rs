@@ -109,7 +109,7 @@ impl Sim {
     fn settle(&mut self, which: usize, fate: Fate) {
         let (task, worker) = self.in_flight.remove(which);
         let id = self.state.tasks[task].id.clone();
-        let failure = |transient| Failure { code: "agent-exit".into(), reason: "it broke".into(), transient };
+        let failure = |transient| Failure { code: "agent-exit".into(), reason: "it broke".into(), transient, by_agent: true };
         let failure = match fate {
             Fate::Good { findings } => {
                 let finding = |n: u8| Finding {
@@ -156,7 +156,7 @@ impl Sim {
             }),
             After::Park { attempts, reason } => {
                 let fault =
-                    feedback::Fault { code: &failure.code, message: &reason, stage: None, task: Some((&id, &worker)) };
+                    feedback::Fault { code: &failure.code, message: &reason, stage: None, source: None, task: Some((&id, &worker)) };
                 let name = format!("{}-{number}", id.as_str().replace([':', '@'], "_"));
                 let record = feedback::open(&self.state.run_id, &fault, &name, now).unwrap();
                 let feedback = Box::new(record);

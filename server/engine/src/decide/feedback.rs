@@ -1,13 +1,13 @@
 //! Feedback records: what opens one, and what may close one.
 
-use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus, Resolution};
+use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackSource, FeedbackStatus, Resolution};
 use flowdrive_protocol::ids::{FeedbackId, RunId, TaskId, WorkerId};
 use flowdrive_protocol::method::ResolveFeedbackParams;
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::SCHEMA_VERSION;
 use thiserror::Error;
 
-use crate::accept::feedback::classify;
+use crate::accept::feedback::{self as class, classify};
 use crate::model::node;
 use crate::model::state::RunState;
 
@@ -19,6 +19,8 @@ pub struct Fault<'a> {
     pub message: &'a str,
     /// The stage that found it, such as `verify`.
     pub stage: Option<&'a str>,
+    /// Who found it, where its code does not tell.
+    pub source: Option<FeedbackSource>,
     /// The task at fault, and its attempt.
     pub task: Option<(&'a TaskId, &'a WorkerId)>,
 }
@@ -27,7 +29,13 @@ pub struct Fault<'a> {
 /// arrivals. None when `name` does not fit an id.
 #[must_use]
 pub fn open(run: &RunId, fault: &Fault<'_>, name: &str, at: Timestamp) -> Option<FeedbackRecord> {
-    let (class, severity, source) = classify(fault.code, fault.stage);
+    let (class, severity, source) = classify(&class::Fault {
+        code: fault.code,
+        stage: fault.stage,
+        source: fault.source,
+        contract: false,
+        retryable: fault.task.is_some(),
+    });
     Some(FeedbackRecord {
         schema_version: SCHEMA_VERSION,
         id: FeedbackId::new(format!("feedback-{}-{name}", class.as_str())).ok()?,

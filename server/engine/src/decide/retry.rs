@@ -25,6 +25,8 @@ pub struct Failure {
     pub reason: String,
     /// Set when the fault may pass by itself.
     pub transient: Option<Transient>,
+    /// Whether the agent itself failed, rather than its result being refused.
+    pub by_agent: bool,
 }
 
 /// What a failed attempt leads to.
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
 
     fn failure(transient: Option<Transient>) -> Failure {
-        Failure { code: "c".into(), reason: "it broke".into(), transient }
+        Failure { code: "c".into(), reason: "it broke".into(), transient, by_agent: true }
     }
 
     const THREE: NonZeroU32 = NonZeroU32::new(3).unwrap();

@@ -42,7 +42,7 @@ impl Drive {
             );
             if !known {
                 let fault =
-                    feedback::Fault { code: UNRESOLVABLE, message: &message, stage: Some("commit"), task: None };
+                    feedback::Fault { code: UNRESOLVABLE, message: &message, stage: Some("commit"), source: None, task: None };
                 let record = feedback::open(&run_id, &fault, &name, Timestamp::now())
                     .ok_or_else(|| EngineError::internal("no feedback id can be made for the commit"))?;
                 self.job.record.record(&JournalEvent::FeedbackOpened { record: Box::new(record) })?;

@@ -4,6 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use flowdrive_protocol::event::ResultSource;
+use flowdrive_protocol::feedback::FeedbackSource;
 use flowdrive_protocol::ids::WorkerId;
 use flowdrive_protocol::run::{StepAction, StepStatus};
 use flowdrive_protocol::time::Timestamp;
@@ -13,7 +14,6 @@ use crate::EngineError;
 use crate::accept::{self, FileLookup, Files, Refusal, Requirements};
 use crate::decide::retry::{After, Failure, after};
 use crate::decide::{feedback, looping};
-use crate::model::agent::WorkerFolder;
 use crate::model::journal::{AcceptedResult, JournalEvent};
 use crate::model::outcome::{Ending, Outcome};
 use crate::store::canonical::sha256_hex;
@@ -26,7 +26,7 @@ impl Files for OnDisk<'_> {
     fn read(&self, path: &str) -> FileLookup {
         match self.0.read_workspace_file(path) {
             WorkspaceFile::Text(text) => FileLookup::Text(text),
-            WorkspaceFile::Binary | WorkspaceFile::TooBig => FileLookup::Binary,
+            WorkspaceFile::Binary | WorkspaceFile::TooBig | WorkspaceFile::Special | WorkspaceFile::Unreadable => FileLookup::Binary,
             WorkspaceFile::Folder => FileLookup::Folder,
             WorkspaceFile::Missing => FileLookup::Missing,
             WorkspaceFile::Outside => FileLookup::Outside,
@@ -48,6 +48,7 @@ impl Drive {
                 code: code.clone(),
                 reason: format!("agent hop failed: {reason}"),
                 transient: *transient,
+                by_agent: true,
             },
             Ending::Completed => match self.examine(task, worker, outcome)? {
                 Ok(result) => return self.accept(task, worker, outcome, result),
@@ -58,6 +59,7 @@ impl Drive {
                         code: refusal.code.to_string(),
                         reason: format!("{prefix}{}", refusal.message),
                         transient: None,
+                        by_agent: false,
                     }
                 }
             },
@@ -75,7 +77,7 @@ impl Drive {
         let state = self.job.record.state();
         let (id, spec) = (state.tasks[task].id.clone(), state.spec(task).clone());
         drop(state);
-        let folder = WorkerFolder::at(self.job.record.paths.workers_dir.join(worker.as_str()));
+        let folder = self.job.record.paths.worker(worker);
         let text = match worker::read_result(&folder) {
             Ok(Some(text)) => text,
             Ok(None) => return Ok(Err(Refusal::new("worker-result-missing", "agent produced no result.md"))),
@@ -173,6 +175,7 @@ impl Drive {
                     code: &failure.code,
                     message: &reason,
                     stage: None,
+                    source: failure.by_agent.then_some(FeedbackSource::PipelineRunner),
                     task: Some((&id, worker)),
                 };
                 let record = feedback::open(&run_id, &fault, &name, now)

@@ -34,7 +34,7 @@ use crate::model::journal::{DriveSettings, JournalEvent};
 use crate::model::outcome::{Notice, Outcome};
 use crate::record::Record;
 use crate::resolve;
-use crate::store::{RunLock, StoreError, Workspace, stop};
+use crate::store::{RunLock, StoreError, Workspace, host_name, stop};
 use crate::{EngineError, report};
 use prepare::{Capacity, Prepared};
 
@@ -170,7 +170,7 @@ impl Drive {
         let _ = stop::clear_stop(&self.job.record.paths);
         self.job.record.record(&JournalEvent::DriveStarted {
             pid: std::process::id(),
-            host: crate::store::lock::host_name(),
+            host: host_name().unwrap_or_default(),
             settings: self.job.settings.clone(),
             resumed: self.job.resumed,
         })?;

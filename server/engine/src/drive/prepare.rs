@@ -16,7 +16,7 @@ use crate::config::Agents;
 use crate::decide::next::{Agents as Takes, Availability};
 use crate::decide::prompt;
 use crate::delegate::{Limits, Permit};
-use crate::model::agent::{Agent, Assignment, WorkerFolder};
+use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
 use crate::model::outcome::{AgentReport, Ending, HandleKind, Notice, Outcome};
 use crate::store::{safe_name, worker};
@@ -89,7 +89,7 @@ impl Drive {
         let number = current.attempts.len() + 1;
         let worker = WorkerId::new(format!("worker-{}-{number:04}", safe_name(current.id.as_str())))
             .map_err(|fault| EngineError::internal(fault.to_string()))?;
-        let folder = WorkerFolder::at(self.job.record.paths.workers_dir.join(worker.as_str()));
+        let folder = self.job.record.paths.worker(&worker);
         let assignment = Assignment {
             run_id: state.run_id.clone(),
             task_id: current.id.clone(),

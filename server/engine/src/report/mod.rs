@@ -5,7 +5,7 @@
 mod markdown;
 
 use crate::record::Record;
-use crate::store::{StoreError, write_file};
+use crate::store::{StoreError, replace_file};
 
 pub use markdown::render;
 
@@ -15,5 +15,5 @@ pub use markdown::render;
 /// What the disk refuses.
 pub(crate) fn write(record: &Record) -> Result<(), StoreError> {
     let text = render(&record.state());
-    write_file(&record.paths.report, text.as_bytes())
+    replace_file(&record.paths.report, text.as_bytes(), false)
 }

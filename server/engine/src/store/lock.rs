@@ -190,11 +190,11 @@ fn read_holder(file: &mut File) -> LockHolder {
 }
 
 #[cfg(unix)]
-fn host_name() -> Option<String> {
+pub fn host_name() -> Option<String> {
     nix::unistd::gethostname().ok().map(|name| name.to_string_lossy().into_owned())
 }
 
 #[cfg(not(unix))]
-fn host_name() -> Option<String> {
+pub fn host_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
 }

@@ -23,7 +23,7 @@ pub mod workspace;
 pub use atomic::replace as replace_file;
 pub use error::StoreError;
 pub use journal::{Appended, Entry, Journal, JournalPosition, Loaded, TornTail, read_entries, read_entries_with};
-pub use lock::{LockHolder, RunLock, is_locked};
+pub use lock::{LockHolder, RunLock, host_name, is_locked};
 pub use paths::{MAX_NAME_BYTES, RunPaths, safe_name};
 pub use verify::{MAX_PROBLEMS, Verification, verify};
 pub use workspace::{RunListing, Workspace, WorkspaceFile};
