@@ -15,7 +15,7 @@ use crate::accept::{self, FileLookup, Files, Refusal, Requirements};
 use crate::decide::retry::{After, Failure, after};
 use crate::decide::{feedback, looping};
 use crate::model::journal::{AcceptedResult, JournalEvent};
-use crate::model::outcome::{Ending, Outcome};
+use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::store::canonical::sha256_hex;
 use crate::store::{StoreError, Workspace, WorkspaceFile, safe_name, worker};
 
@@ -54,7 +54,11 @@ impl Drive {
                 Ok(result) => return self.accept(task, worker, outcome, result),
                 Err(refusal) => {
                     let missing = refusal.code == "worker-result-missing";
-                    let prefix = if missing { "" } else { "result.md rejected: " };
+                    let prefix = match outcome.handle {
+                        HandleKind::ResultCache => "result cache rejected: ",
+                        _ if missing => "",
+                        _ => "result.md rejected: ",
+                    };
                     Failure {
                         code: refusal.code.to_string(),
                         reason: format!("{prefix}{}", refusal.message),
@@ -125,9 +129,15 @@ impl Drive {
         self.job.record.record(&JournalEvent::TaskAccepted {
             task: id,
             worker: worker.clone(),
-            source: ResultSource::Agent,
+            source: match outcome.handle {
+                HandleKind::ResultCache => ResultSource::Cache,
+                HandleKind::Process | HandleKind::Endpoint => ResultSource::Agent,
+            },
             result: Box::new(result),
         })?;
+        if outcome.handle != HandleKind::ResultCache {
+            self.keep_result(task, worker);
+        }
         let step = self.push_step(task, worker, StepAction::Accept, StepStatus::Ok);
         step.handle_kind = Some(outcome.handle.as_str().to_owned());
         step.reported_model = Some(outcome.report.model.clone().unwrap_or_else(|| "unreported".to_owned()));

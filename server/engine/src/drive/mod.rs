@@ -7,6 +7,7 @@
 //! Order of every turn: take what arrived, write it down, judge it, decide what starts next, put all of that on the
 //! disk at once, and only then tell clients and start agents.
 
+mod cached;
 mod commit;
 mod judge;
 mod prepare;

@@ -120,6 +120,8 @@ impl Drive {
         let manifest = prompt::manifest(&assignment, agent.name.as_str(), evidence);
         let starts_phase = (!state.phases[phase].started).then(|| state.phases[phase].id.clone());
         let again = current.transient > 0;
+        // A result that was refused once is not taken again.
+        let looked_up = if current.refusal.is_none() { self.kept_result(&state, task, &agent) } else { None };
         drop(state);
 
         worker::create_worker(&self.job.record.paths, &worker, &input, &manifest)?;
@@ -133,6 +135,10 @@ impl Drive {
             attempt: assignment.attempt,
         })?;
         self.dispatched += u64::from(!again);
+        if let Some(text) = looked_up {
+            drop(permit);
+            return self.take_kept(task, &worker, &assignment, &text);
+        }
         self.in_flight.insert(task, worker);
         // A delegation gets what the agent reads, not the bare prompt: guidance and the result's form are in it.
         let assignment = Assignment { prompt: input, ..assignment };

@@ -76,6 +76,8 @@ pub enum HandleKind {
     Process,
     /// An HTTP endpoint.
     Endpoint,
+    /// Nobody: an earlier run's result was taken.
+    ResultCache,
 }
 
 impl HandleKind {
@@ -85,6 +87,7 @@ impl HandleKind {
         match self {
             Self::Process => "process",
             Self::Endpoint => "endpoint",
+            Self::ResultCache => "result-cache",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! write anywhere but below `.cw/` of a workspace.
 
 mod atomic;
+pub mod cache;
 pub mod canonical;
 mod error;
 pub mod faults;
