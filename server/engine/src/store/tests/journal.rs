@@ -27,7 +27,7 @@ fn what_is_appended_reads_back_and_later_parts_can_be_read_alone() {
 
     let rest = read_entries::<Event>(&bench.paths, &bench.id, Some(middle.clone())).unwrap();
     assert_eq!(rest.entries, all.entries[2..]);
-    let none = read_entries::<Event>(&bench.paths, &bench.id, Some(all.position.clone())).unwrap();
+    let none = read_entries::<Event>(&bench.paths, &bench.id, Some(all.position)).unwrap();
     assert!(none.entries.is_empty());
     drop(journal);
 
