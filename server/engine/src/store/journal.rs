@@ -71,6 +71,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
     /// [`StoreError::RunExists`] when there is a journal with a line in it; otherwise what the disk refuses.
     pub fn create(paths: &RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
         let path = &paths.journal;
+        faults::point("journal.create").map_err(StoreError::io("create", path))?;
         let mut file = atomic::open_options()
             .read(true)
             .append(true)
@@ -274,6 +275,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
 
     /// Takes the file back to its last whole line.
     fn cut_back(&mut self) -> io::Result<()> {
+        faults::point("journal.cut")?;
         self.file.set_len(self.written)?;
         self.file.sync_all()
     }

@@ -11,7 +11,7 @@ use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::paths::RunPaths;
-use super::{StoreError, atomic};
+use super::{StoreError, atomic, faults};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,7 +42,7 @@ pub fn request_stop(paths: &RunPaths, mode: StopMode) -> Result<(), StoreError> 
 pub fn take_stop(paths: &RunPaths) -> Option<StopMode> {
     // Renamed before it is read: what is read is then what is removed.
     let taken = paths.stop_request.with_extension("taken");
-    fs::rename(&paths.stop_request, &taken).ok()?;
+    faults::point("stop.take").and_then(|()| fs::rename(&paths.stop_request, &taken)).ok()?;
     let mode = read(&taken).unwrap_or_default();
     if let Err(fault) = fs::remove_file(&taken) {
         tracing::warn!(path = %taken.display(), %fault, "could not remove a stop request that was obeyed");

@@ -3,14 +3,14 @@
 //! Nothing here is flushed: all of it can be made again, or is recorded in the journal.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flowdrive_protocol::ids::{TaskId, WorkerId};
 use serde_json::Value;
 
 use super::paths::RunPaths;
-use super::{StoreError, atomic};
+use super::{StoreError, atomic, faults};
 use crate::model::agent::WorkerFolder;
 
 /// Longest result read, in bytes.
@@ -29,6 +29,7 @@ pub fn create_worker(
     manifest: &Value,
 ) -> Result<WorkerFolder, StoreError> {
     let folder = paths.worker(worker);
+    faults::point("worker.mkdir").map_err(StoreError::io("create the folder", &folder.dir))?;
     atomic::ensure_dir(&paths.workers_dir)?;
     match fs::create_dir(&folder.dir) {
         Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {
@@ -53,7 +54,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         .write(true)
         .create_new(true)
         .open(path)
-        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|file| faults::write_all(&file, bytes, "worker.write"))
         .map_err(StoreError::io("write", path))
 }
 
