@@ -2,10 +2,10 @@
 
 use flowdrive_protocol::feedback::FeedbackRecord;
 use flowdrive_protocol::method::ResolveFeedbackParams;
-use flowdrive_protocol::outcome::Evidence;
+use flowdrive_protocol::outcome::{Evidence, EvidenceKind};
 
 use crate::EngineError;
-use crate::accept::evidence;
+use crate::accept::evidence::{Locator, classify};
 use crate::decide::feedback;
 use crate::model::journal::{Closing, JournalEvent};
 use crate::record::Record;
@@ -20,7 +20,7 @@ pub(crate) fn resolve(record: &mut Record, params: &ResolveFeedbackParams) -> Re
     let due = feedback::check(&record.state(), params)?;
     if due.is_some() {
         let locators = params.evidence.iter().map(String::as_str);
-        let evidence: Vec<Evidence> = locators.map(evidence::unresolved).collect();
+        let evidence: Vec<Evidence> = locators.map(brought).collect();
         record.record(&JournalEvent::FeedbackClosed {
             feedback: id.clone(),
             closing: Box::new(Closing {
@@ -36,4 +36,23 @@ pub(crate) fn resolve(record: &mut Record, params: &ResolveFeedbackParams) -> Re
     let state = record.state();
     let closed = state.feedback.get(id.as_str()).cloned();
     closed.ok_or_else(|| EngineError::internal(format!("feedback {id} vanished while it was closed")))
+}
+
+/// A locator that a person brings forward. Recorded as it is: the person vouches for it.
+fn brought(locator: &str) -> Evidence {
+    let (kind, path, lines) = match classify(locator) {
+        Locator::File { path, lines } => (EvidenceKind::File, Some(path), lines),
+        Locator::Url => (EvidenceKind::Url, None, None),
+        Locator::Token => (EvidenceKind::Token, None, None),
+        Locator::Ungrounded(_) => (EvidenceKind::Ungrounded, None, None),
+    };
+    Evidence {
+        locator: locator.to_owned(),
+        kind,
+        path,
+        line: lines.map(|(first, _)| first),
+        end_line: lines.map(|(_, last)| last),
+        digest: None,
+        text: None,
+    }
 }

@@ -37,7 +37,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal that another attempt could mend.
-    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retryable: true, path: None }
     }
 }

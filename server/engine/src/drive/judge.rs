@@ -6,12 +6,13 @@ use std::hash::{BuildHasher, Hasher};
 use flowdrive_protocol::event::ResultSource;
 use flowdrive_protocol::feedback::FeedbackSource;
 use flowdrive_protocol::ids::WorkerId;
+use flowdrive_protocol::outcome::EvidenceKind;
 use flowdrive_protocol::run::{StepAction, StepStatus};
 use flowdrive_protocol::time::Timestamp;
 
 use super::Drive;
 use crate::EngineError;
-use crate::accept::{self, FileLookup, Files, Refusal, Requirements};
+use crate::accept::{self, Accepted, FileLookup, Files, Refusal, Requirements};
 use crate::decide::retry::{After, Failure, after};
 use crate::decide::{feedback, looping};
 use crate::model::journal::{AcceptedResult, JournalEvent};
@@ -26,7 +27,8 @@ impl Files for OnDisk<'_> {
     fn read(&self, path: &str) -> FileLookup {
         match self.0.read_workspace_file(path) {
             WorkspaceFile::Text(text) => FileLookup::Text(text),
-            WorkspaceFile::Binary | WorkspaceFile::TooBig | WorkspaceFile::Special | WorkspaceFile::Unreadable => FileLookup::Binary,
+            WorkspaceFile::Binary | WorkspaceFile::TooBig | WorkspaceFile::Special => FileLookup::Binary,
+            WorkspaceFile::Unreadable => FileLookup::Unreadable("not readable by this user".to_owned()),
             WorkspaceFile::Folder => FileLookup::Folder,
             WorkspaceFile::Missing => FileLookup::Missing,
             WorkspaceFile::Outside => FileLookup::Outside,
@@ -90,13 +92,16 @@ impl Drive {
             }
             Err(fault) => return Err(fault),
         };
+        let root = self.job.workspace.root();
+        let worker_dir = folder.dir.strip_prefix(root).ok().map(|path| path.to_string_lossy().replace('\\', "/"));
         let requirements = Requirements {
-            task_id: id.as_str().to_owned(),
+            task_id: &id,
             requires_evidence: spec.requires_evidence,
-            artifacts: spec.artifacts.clone(),
-            workspace: self.job.workspace.root().to_owned(),
+            artifacts: &spec.artifacts,
+            roots: &[root.to_string_lossy().into_owned()],
+            worker_dir: worker_dir.as_deref(),
         };
-        let judged = accept::parse(&text)
+        let judged = accept::parse::parse(&text)
             .and_then(|parsed| accept::judge(&requirements, &parsed, &OnDisk(&self.job.workspace)));
         let accepted = match judged {
             Ok(accepted) => accepted,
@@ -106,7 +111,7 @@ impl Drive {
         let path = worker::publish_result(&self.job.record.paths, &id, &text)?;
         let relative = path.strip_prefix(&self.job.record.paths.dir).unwrap_or(&path);
         Ok(Ok(AcceptedResult {
-            verified: accept::has_support(&accepted),
+            verified: supported(&accepted),
             summary: accepted.summary,
             findings: accepted.findings,
             evidence: accepted.evidence,
@@ -205,6 +210,12 @@ impl Drive {
         }
         Ok(())
     }
+}
+
+/// Whether evidence that holds stands behind a result, as a whole or behind a finding.
+fn supported(result: &Accepted) -> bool {
+    let of_findings = result.findings.iter().flat_map(|finding| &finding.evidence);
+    result.evidence.iter().chain(of_findings).any(|evidence| evidence.kind != EvidenceKind::Ungrounded)
 }
 
 /// A number from 0 to 1, for backoff. Its quality does not matter; that two servers differ does.

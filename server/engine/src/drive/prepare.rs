@@ -108,7 +108,7 @@ impl Drive {
                 .find(|attempt| attempt.agent == agent.name)
                 .and_then(|attempt| attempt.session.clone()),
         };
-        let evidence = accept::requires_evidence(current.id.as_str(), spec.requires_evidence);
+        let evidence = accept::evidence::requires_evidence(current.id.as_str(), spec.requires_evidence);
         let input = prompt::input(
             &assignment,
             state.phases[phase].id.as_str(),
