@@ -1,9 +1,9 @@
 //! The engine as a server or a program uses it: one method for each request.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, PoisonError, RwLock, mpsc};
 use std::time::Duration;
 
 use flowdrive_protocol::config::Config;
@@ -17,11 +17,11 @@ use flowdrive_protocol::method::{
     StopResult, VerifyRunParams, VerifyRunResult,
 };
 use flowdrive_protocol::run::{DrivePreview, DriveResult, RunSummary, RunView, StopMode, UnreadableRun, VerifyProblem};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use crate::config::{self, Agents};
 use crate::delegate::{Delegator, DelegatorOptions};
-use crate::drive::{Drive as Driver, Job, Message};
+use crate::drive::{Drive, Drives, Job, Message};
 use crate::model::journal::DriveSettings;
 use crate::model::state::RunState;
 use crate::record::{self, Record};
@@ -65,45 +65,8 @@ struct Shared {
     survey_program: PathBuf,
     agents: RwLock<Arc<Agents>>,
     delegator: Delegator,
-    drives: Mutex<HashMap<PathBuf, Drive>>,
+    drives: Arc<Drives>,
     closing: AtomicBool,
-}
-
-/// How a drive ended.
-type Ended = Result<DriveResult, EngineError>;
-
-/// A drive under way, or one that has ended.
-#[derive(Clone)]
-pub struct Drive {
-    /// The run it drives.
-    pub run_id: RunId,
-    sender: mpsc::Sender<Message>,
-    state: Arc<RwLock<RunState>>,
-    ended: watch::Receiver<Option<Ended>>,
-}
-
-impl Drive {
-    /// Waits for the end. Can be called by several.
-    ///
-    /// # Errors
-    /// The fault that ended the drive.
-    pub async fn finished(&self) -> Ended {
-        let mut ended = self.ended.clone();
-        match ended.wait_for(Option::is_some).await {
-            Ok(value) => value.clone().unwrap_or_else(|| Err(died(&self.run_id))),
-            Err(_) => Err(died(&self.run_id)),
-        }
-    }
-
-    /// Asks for a stop; `by` is recorded, such as `client` or `SIGTERM`.
-    pub fn stop(&self, mode: StopMode, by: &str) {
-        // A drive that has ended needs no stop.
-        let _ = self.sender.send(Message::Stop { mode, by: by.to_owned() });
-    }
-}
-
-fn died(run: &RunId) -> EngineError {
-    EngineError::internal(format!("the drive of {run} ended without a result; resume it"))
 }
 
 impl Engine {
@@ -131,7 +94,7 @@ impl Engine {
                 survey_program,
                 agents: RwLock::new(Arc::new(agents)),
                 delegator,
-                drives: Mutex::new(HashMap::new()),
+                drives: Arc::default(),
                 closing: AtomicBool::new(false),
             }),
         })
@@ -152,10 +115,6 @@ impl Engine {
     /// The agents in force.
     fn agents(&self) -> Arc<Agents> {
         Arc::clone(&self.shared.agents.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn drives(&self) -> MutexGuard<'_, HashMap<PathBuf, Drive>> {
-        self.shared.drives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Plans (or loads) the run, takes its lock and starts driving it on a thread of its own. Returns as soon as that
@@ -198,12 +157,8 @@ impl Engine {
             }
             (None, None) => return Err(nothing_selected()),
         };
-        let run_id = record.state().run_id.clone();
-        let key = record.paths.dir.clone();
         let (sender, mailbox) = mpsc::channel();
-        let (end, ended) = watch::channel(None);
-        let drive = Drive { run_id: run_id.clone(), sender: sender.clone(), state: record.shared(), ended };
-        let driver = Driver::new(Job {
+        self.shared.drives.launch(Job {
             record,
             lock,
             workspace,
@@ -215,23 +170,9 @@ impl Engine {
             sender,
             mailbox,
             runtime,
-        });
-        self.drives().insert(key.clone(), drive.clone());
-        let engine = self.clone();
-        let spawned = std::thread::Builder::new().name("drive".to_owned()).spawn({
-            let key = key.clone();
-            move || {
-                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.run()));
-                // Forgotten before its end is told: who hears of the end may drive the run again at once.
-                engine.drives().remove(&key);
-                end.send_replace(Some(outcome.unwrap_or_else(|_| Err(died(&run_id)))));
-            }
-        });
-        if let Err(fault) = spawned {
-            self.drives().remove(&key);
-            return Err(EngineError::internal(format!("no thread can be started for the drive: {fault}")));
-        }
-        Ok(drive)
+            drives: Arc::clone(&self.shared.drives),
+            lineage: Vec::new(),
+        })
     }
 
     /// Says what a drive would do. Starts nothing, writes nothing.
@@ -285,7 +226,7 @@ impl Engine {
         let request = params.clone();
         let (paths, drive) = blocking(move || {
             let paths = open_workspace(request.workspace.as_deref())?.existing_run(&request.run_id)?;
-            let drive = engine.drives().get(&paths.dir).cloned();
+            let drive = engine.shared.drives.get(&paths.dir);
             Ok((paths, drive))
         })
         .await?;
@@ -320,7 +261,7 @@ impl Engine {
         let engine = self.clone();
         blocking(move || {
             let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
-            let drive = engine.drives().get(&paths.dir).cloned();
+            let drive = engine.shared.drives.get(&paths.dir);
             let driving = match drive {
                 Some(drive) => {
                     drive.stop(params.mode, "client");
@@ -449,7 +390,7 @@ impl Engine {
     /// drive can be started afterwards. Returns the runs that were being driven, with their workspaces.
     pub async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> Vec<(RunId, PathBuf)> {
         self.shared.closing.store(true, Ordering::Release);
-        let drives: Vec<Drive> = self.drives().values().cloned().collect();
+        let drives = self.shared.drives.all();
         let mut stopped = Vec::with_capacity(drives.len());
         for drive in &drives {
             drive.stop(mode, by);
@@ -479,7 +420,7 @@ impl Engine {
         id: &RunId,
         look: impl FnOnce(&RunState) -> T,
     ) -> Result<T, EngineError> {
-        let shared = self.drives().get(&paths.dir).map(|drive| Arc::clone(&drive.state));
+        let shared = self.shared.drives.get(&paths.dir).map(|drive| drive.state);
         match shared {
             Some(state) => Ok(look(&record::read(&state))),
             None => Ok(look(&record::read_state(paths, id)?)),

@@ -24,5 +24,6 @@ pub mod survey;
 pub mod view;
 pub mod workflow;
 
-pub use engine::{Drive, Engine, EngineOptions, EventSink};
+pub use drive::Drive;
+pub use engine::{Engine, EngineOptions, EventSink};
 pub use error::EngineError;

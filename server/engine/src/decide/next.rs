@@ -144,7 +144,12 @@ pub fn next(situation: &Situation<'_>) -> Next {
             continue;
         }
         let agent = state.spec(task).agent.as_ref().unwrap_or(&settings.agent);
-        match situation.agents.availability(agent) {
+        // A sub-workflow needs no agent of its own: its tasks do.
+        let availability = match state.spec(task).sub_workflow {
+            Some(_) => Availability::Free,
+            None => situation.agents.availability(agent),
+        };
+        match availability {
             Availability::Unknown => return wait_or(End::NoAgent { task, agent: agent.clone() }),
             Availability::Busy(time) => {
                 time.into_iter().for_each(&mut sooner);

@@ -3,7 +3,7 @@
 use flowdrive_protocol::ids::WorkerId;
 use flowdrive_protocol::time::Timestamp;
 
-use super::Drive;
+use super::Driver;
 use crate::EngineError;
 use crate::decide::cache::{self, CacheKey};
 use crate::model::agent::{Agent, Assignment};
@@ -14,7 +14,7 @@ use crate::store::cache::TaskCache;
 use crate::store::{replace_file, worker};
 use crate::view::preview::delegation;
 
-impl Drive {
+impl Driver {
     fn cache_key(&self, state: &RunState, task: usize, agent: &Agent) -> Option<CacheKey> {
         let delegation = delegation(state, task, agent, &self.job.delegator);
         cache::key(state, task, self.job.settings.incremental, &delegation).ok()

@@ -6,7 +6,7 @@ use flowdrive_protocol::outcome::{Evidence, EvidenceKind};
 use flowdrive_protocol::run::{StepAction, StepStatus};
 use flowdrive_protocol::time::Timestamp;
 
-use super::Drive;
+use super::Driver;
 use super::judge::OnDisk;
 use crate::EngineError;
 use crate::accept::{FileLookup, Files};
@@ -17,7 +17,7 @@ use crate::model::state::RunState;
 
 const UNRESOLVABLE: &str = "commit-verifier-evidence-unresolvable";
 
-impl Drive {
+impl Driver {
     /// Commits the run, gated by its verdict where it has one. False when the gate refused: a feedback record then
     /// says why, one however often the run is resumed.
     pub(super) fn commit(&mut self) -> Result<bool, EngineError> {
@@ -69,7 +69,7 @@ impl Drive {
 }
 
 /// The completed verdict or synthesis task with evidence behind it.
-fn verdict_task(state: &RunState) -> Option<usize> {
+pub(super) fn verdict_task(state: &RunState) -> Option<usize> {
     state.tasks.iter().position(|task| {
         let id = task.id.as_str().to_ascii_lowercase();
         let verdict = ["verdict:", "verdict/", "synthesis:", "synthesis/"].iter().any(|prefix| id.starts_with(prefix));

@@ -10,7 +10,7 @@ use flowdrive_protocol::outcome::EvidenceKind;
 use flowdrive_protocol::run::{StepAction, StepStatus};
 use flowdrive_protocol::time::Timestamp;
 
-use super::Drive;
+use super::Driver;
 use crate::EngineError;
 use crate::accept::{self, Accepted, FileLookup, Files, Refusal, Requirements};
 use crate::decide::retry::{After, Failure, after};
@@ -36,7 +36,7 @@ impl Files for OnDisk<'_> {
     }
 }
 
-impl Drive {
+impl Driver {
     /// Judges an attempt whose outcome is recorded.
     pub(super) fn judge(&mut self, task: usize, worker: &WorkerId, outcome: &Outcome) -> Result<(), EngineError> {
         let failure = match &outcome.ending {
@@ -48,7 +48,10 @@ impl Drive {
             }
             Ending::Failed { code, reason, transient } => Failure {
                 code: code.clone(),
-                reason: format!("agent hop failed: {reason}"),
+                reason: match outcome.handle {
+                    HandleKind::SubWorkflow => reason.clone(),
+                    _ => format!("agent hop failed: {reason}"),
+                },
                 transient: *transient,
                 by_agent: true,
             },
@@ -58,6 +61,7 @@ impl Drive {
                     let missing = refusal.code == "worker-result-missing";
                     let prefix = match outcome.handle {
                         HandleKind::ResultCache => "result cache rejected: ",
+                        HandleKind::SubWorkflow => "sub-workflow result rejected by parent gate: ",
                         _ if missing => "",
                         _ => "result.md rejected: ",
                     };
@@ -136,6 +140,7 @@ impl Drive {
             worker: worker.clone(),
             source: match outcome.handle {
                 HandleKind::ResultCache => ResultSource::Cache,
+                HandleKind::SubWorkflow => ResultSource::SubWorkflow,
                 HandleKind::Process | HandleKind::Endpoint => ResultSource::Agent,
             },
             result: Box::new(result),

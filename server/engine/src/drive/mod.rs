@@ -8,7 +8,9 @@
 //! disk at once, and only then tell clients and start agents.
 
 mod cached;
+mod child;
 mod commit;
+mod handle;
 mod judge;
 mod prepare;
 mod recover;
@@ -38,6 +40,9 @@ use crate::resolve;
 use crate::store::{RunLock, StoreError, Workspace, host_name, stop};
 use crate::{EngineError, report};
 use prepare::{Capacity, Prepared};
+
+pub use handle::Drive;
+pub(crate) use handle::Drives;
 
 /// How often the file through which other processes ask for a stop is looked at.
 const STOP_FILE_INTERVAL: Duration = Duration::from_millis(250);
@@ -104,16 +109,22 @@ pub(crate) struct Job {
     pub(crate) mailbox: mpsc::Receiver<Message>,
     /// Where agents run.
     pub(crate) runtime: tokio::runtime::Handle,
+    /// The drives of this process, for sub-workflows.
+    pub(crate) drives: Arc<Drives>,
+    /// Ids of the workflows this one runs inside, outermost first.
+    pub(crate) lineage: Vec<String>,
 }
 
 type Reply = (tokio::sync::oneshot::Sender<Result<FeedbackRecord, EngineError>>, Result<FeedbackRecord, EngineError>);
 
-pub(crate) struct Drive {
+/// The drive's own thread.
+pub(crate) struct Driver {
     job: Job,
     /// Ends every agent of this drive when cancelled.
     kill: CancellationToken,
     in_flight: BTreeMap<usize, WorkerId>,
     prepared: Vec<Prepared>,
+    children: BTreeMap<usize, Drive>,
     replies: Vec<Reply>,
     steps: Vec<(usize, Step)>,
     dispatched: u64,
@@ -126,7 +137,7 @@ pub(crate) struct Drive {
     waits_for_capacity: bool,
 }
 
-impl Drive {
+impl Driver {
     pub(crate) fn new(job: Job) -> Self {
         let state = job.record.state();
         let (planned, seq) = (state.planned(), state.event_seq);
@@ -137,6 +148,7 @@ impl Drive {
             kill: CancellationToken::new(),
             in_flight: BTreeMap::new(),
             prepared: Vec::new(),
+            children: BTreeMap::new(),
             replies: Vec::new(),
             steps: Vec::new(),
             dispatched: 0,
@@ -271,6 +283,7 @@ impl Drive {
                         continue;
                     }
                     self.in_flight.remove(&task);
+                    self.children.remove(&task);
                     let id = self.job.record.state().tasks[task].id.clone();
                     self.job.record.record(&JournalEvent::OutcomeRecorded {
                         task: id,
@@ -317,6 +330,7 @@ impl Drive {
         };
         if stronger {
             self.job.record.record(&JournalEvent::StopRequested { mode, by: by.clone() })?;
+            self.children.values().for_each(|child| child.stop(mode, &by));
             self.stop = Some((mode, by));
         }
         if mode == StopMode::Now {
@@ -378,6 +392,7 @@ impl Drive {
     /// folders; the next drive finds their attempts open.
     fn abandon(&mut self) {
         self.kill.cancel();
+        self.children.values().for_each(|child| child.stop(StopMode::Now, "a fault of the parent run"));
         for prepared in self.prepared.drain(..) {
             self.in_flight.remove(&prepared.task());
         }

@@ -8,8 +8,10 @@ use std::time::Duration;
 use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::ids::{AgentName, WorkerId};
 use flowdrive_protocol::time::Timestamp;
+use flowdrive_protocol::workflow::SubWorkflow;
 
-use super::{Drive, Message};
+use super::child::Child;
+use super::{Driver, Message};
 use crate::EngineError;
 use crate::accept;
 use crate::config::Agents;
@@ -23,7 +25,23 @@ use crate::store::{safe_name, worker};
 use crate::workflow;
 
 /// An attempt whose dispatch is recorded but not yet on disk.
-pub(super) struct Prepared {
+pub(super) enum Prepared {
+    /// For an agent.
+    Agent(Box<Delegation>),
+    /// For a run of another workflow.
+    Child(Child),
+}
+
+/// What will do an attempt's work.
+enum Place {
+    /// An agent, with its place among those that may run.
+    Agent(Permit),
+    /// A run of another workflow; its own tasks take places.
+    Child(SubWorkflow),
+}
+
+/// What an agent is started with.
+pub(super) struct Delegation {
     task: usize,
     agent: Agent,
     assignment: Assignment,
@@ -33,7 +51,10 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Place of its task.
     pub(super) const fn task(&self) -> usize {
-        self.task
+        match self {
+            Self::Agent(delegation) => delegation.task,
+            Self::Child(child) => child.task,
+        }
     }
 }
 
@@ -74,16 +95,20 @@ fn from_now(instant: tokio::time::Instant) -> Timestamp {
     Timestamp::from_millis(Timestamp::now().as_millis().saturating_add(millis))
 }
 
-impl Drive {
+impl Driver {
     /// Makes the attempt's folder and records its dispatch.
     pub(super) fn prepare(&mut self, task: usize, phase: usize, width: u32) -> Result<(), EngineError> {
         let state = self.job.record.state();
         let spec = state.spec(task);
         let name = spec.agent.as_ref().unwrap_or(&self.job.settings.agent);
         let agent = self.job.agents.get(name)?.clone();
-        let Ok(permit) = self.job.delegator.limits().try_acquire(&agent) else {
-            // Another run took the place in between. The next decision sees that.
-            return Ok(());
+        let place = match &spec.sub_workflow {
+            Some(spec) => Place::Child(spec.clone()),
+            None => match self.job.delegator.limits().try_acquire(&agent) {
+                Ok(permit) => Place::Agent(permit),
+                // Another run took the place in between. The next decision sees that.
+                Err(_) => return Ok(()),
+            },
         };
         let current = &state.tasks[task];
         let number = current.attempts.len() + 1;
@@ -136,19 +161,29 @@ impl Drive {
         })?;
         self.dispatched += u64::from(!again);
         if let Some(text) = looked_up {
-            drop(permit);
+            drop(place);
             return self.take_kept(task, &worker, &assignment, &text);
         }
-        self.in_flight.insert(task, worker);
+        self.in_flight.insert(task, worker.clone());
         // A delegation gets what the agent reads, not the bare prompt: guidance and the result's form are in it.
         let assignment = Assignment { prompt: input, ..assignment };
-        self.prepared.push(Prepared { task, agent, assignment, permit });
+        self.prepared.push(match place {
+            Place::Child(spec) => Prepared::Child(Child { task, worker, spec }),
+            Place::Agent(permit) => Prepared::Agent(Box::new(Delegation { task, agent, assignment, permit })),
+        });
         Ok(())
     }
 
-    /// Starts an attempt's agent. Its dispatch is on disk.
-    pub(super) fn start(&self, prepared: Prepared) {
-        let Prepared { task, agent, assignment, permit } = prepared;
+    /// Starts an attempt whose dispatch is on disk.
+    pub(super) fn start(&mut self, prepared: Prepared) {
+        match prepared {
+            Prepared::Agent(delegation) => self.start_agent(*delegation),
+            Prepared::Child(child) => self.start_child(child),
+        }
+    }
+
+    fn start_agent(&self, delegation: Delegation) {
+        let Delegation { task, agent, assignment, permit } = delegation;
         let (sender, stop, sink) = (self.job.sender.clone(), self.kill.clone(), Arc::clone(&self.job.sink));
         let (delegator, last_seq) = (self.job.delegator.clone(), Arc::clone(&self.last_seq));
         let worker = assignment.worker_id.clone();

@@ -1,11 +1,11 @@
 //! What an earlier drive left open: outcomes that were recorded but not judged, and attempts that never ended.
 
-use super::Drive;
+use super::Driver;
 use crate::EngineError;
 use crate::model::journal::JournalEvent;
 use crate::model::state::Verdict;
 
-impl Drive {
+impl Driver {
     /// Judges what was delivered, ends what still runs, and puts the rest back to wait. Costs no attempt.
     pub(super) fn recover(&mut self) -> Result<(), EngineError> {
         let state = self.job.record.state();

@@ -78,6 +78,8 @@ pub enum HandleKind {
     Endpoint,
     /// Nobody: an earlier run's result was taken.
     ResultCache,
+    /// A run of another workflow.
+    SubWorkflow,
 }
 
 impl HandleKind {
@@ -88,6 +90,7 @@ impl HandleKind {
             Self::Process => "process",
             Self::Endpoint => "endpoint",
             Self::ResultCache => "result-cache",
+            Self::SubWorkflow => "sub-workflow",
         }
     }
 }
