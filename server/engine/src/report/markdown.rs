@@ -2,17 +2,13 @@
 
 use std::fmt::{self, Write as _};
 
-use flowdrive_protocol::feedback::FeedbackStatus;
-use flowdrive_protocol::outcome::{Classification, Evidence, EvidenceKind, Finding, Severity};
+use flowdrive_protocol::outcome::{Evidence, EvidenceKind, Severity};
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
 
+use super::facts;
 use crate::model::journal::AcceptedResult;
-use crate::model::outcome::Ending;
-use crate::model::state::{Attempt, RunState, TaskState, Verdict};
-
-/// From `.cw/runs/<run>/report.md` up to the workspace.
-const TO_WORKSPACE: &str = "../../..";
+use crate::model::state::{RunState, TaskState};
 
 /// Renders the report.
 #[must_use]
@@ -65,16 +61,8 @@ fn head(page: &mut Page, state: &RunState) {
     page.line(format_args!(""));
 }
 
-/// A finding with the task that made it.
-type Found<'a> = (&'a Finding, &'a TaskState);
-
 fn findings(page: &mut Page, state: &RunState) {
-    let mut found: Vec<Found<'_>> = ordered(state)
-        .filter_map(|task| task.accepted.as_ref().map(|result| (result, task)))
-        .flat_map(|(result, task)| result.findings.iter().map(move |finding| (finding, task)))
-        .collect();
-    // Stable: task order is kept within a severity.
-    found.sort_by_key(|(finding, _)| finding.severity);
+    let found = facts::findings(state);
     page.line(format_args!("## Findings\n"));
     if found.is_empty() {
         page.line(format_args!("None were reported.\n"));
@@ -88,7 +76,7 @@ fn findings(page: &mut Page, state: &RunState) {
             "| {} | {} | {} | {} | `{}` |",
             severity(finding.severity),
             cell(claim),
-            classification(finding.classification),
+            facts::classification(finding.classification),
             places(&finding.evidence),
             task.id
         ));
@@ -103,7 +91,7 @@ fn answers(page: &mut Page, state: &RunState) {
         for task in phase.tasks.iter().map(|place| &state.tasks[*place]) {
             match &task.accepted {
                 Some(result) => answer(page, task, result),
-                None => page.line(format_args!("- `{}`: {}", task.id, standing(task.status))),
+                None => page.line(format_args!("- `{}`: {}", task.id, facts::standing(task.status))),
             }
         }
         page.line(format_args!(""));
@@ -119,15 +107,12 @@ fn answer(page: &mut Page, task: &TaskState, result: &AcceptedResult) {
 }
 
 fn parked(page: &mut Page, state: &RunState) {
-    let open: Vec<_> = crate::view::feedback(state, None)
-        .into_iter()
-        .filter(|record| matches!(record.status, FeedbackStatus::Open | FeedbackStatus::Tasked))
-        .collect();
+    let open = facts::waiting(state);
     if state.parked() == 0 && open.is_empty() {
         return;
     }
     page.line(format_args!("## Parked\n"));
-    for task in ordered(state).filter(|task| task.status == TaskStatus::Failed) {
+    for task in facts::ordered(state).filter(|task| task.status == TaskStatus::Failed) {
         let why = task.refusal.as_ref().map_or("", |refused| refused.reason.as_str());
         page.line(format_args!("- `{}`: {}", task.id, inline(why)));
     }
@@ -146,64 +131,32 @@ fn parked(page: &mut Page, state: &RunState) {
 }
 
 fn timeline(page: &mut Page, state: &RunState) {
-    let mut attempts: Vec<(&TaskState, usize, &Attempt)> = ordered(state)
-        .flat_map(|task| task.attempts.iter().enumerate().map(move |(number, attempt)| (task, number + 1, attempt)))
-        .collect();
-    if attempts.is_empty() {
-        return;
-    }
-    attempts.sort_by_key(|(_, _, attempt)| started(attempt));
-    let zero = started(attempts[0].2);
+    let mut ran = facts::ran(state);
+    // Stable: attempts that began in the same millisecond stay in task order.
+    ran.sort_by_key(|row| row.from);
+    let Some(zero) = ran.first().map(|row| row.from) else { return };
     page.line(format_args!("## Who ran when\n"));
     page.line(format_args!("Started {zero}.\n"));
     page.line(format_args!("| From | To | Task | Attempt | Agent | Model | Tokens | Ended |"));
     page.line(format_args!("| ---: | ---: | --- | ---: | --- | --- | ---: | --- |"));
-    for (task, number, attempt) in attempts {
-        let outcome = attempt.outcome.as_deref();
-        let to = outcome.map_or_else(String::new, |outcome| since(zero, outcome.ended_at));
-        let model = outcome.and_then(|outcome| outcome.report.model.as_deref()).unwrap_or("unreported");
-        let tokens = outcome.and_then(|o| o.report.usage.as_ref()).map_or_else(String::new, |u| u.spent().to_string());
+    for row in ran {
         page.line(format_args!(
-            "| {} | {to} | `{}` | {number} | `{}` | {} | {tokens} | {} |",
-            since(zero, started(attempt)),
-            task.id,
-            attempt.agent,
-            cell(model),
-            cell(&ended(attempt))
+            "| {} | {} | `{}` | {} | `{}` | {} | {} | {} |",
+            since(zero, row.from),
+            since(zero, row.to),
+            row.task.id,
+            row.number,
+            row.attempt.agent,
+            cell(row.model),
+            row.tokens.map(|tokens| tokens.to_string()).unwrap_or_default(),
+            cell(&row.ended)
         ));
-    }
-}
-
-fn started(attempt: &Attempt) -> Timestamp {
-    attempt.outcome.as_ref().map_or(attempt.started_at, |outcome| outcome.started_at)
-}
-
-fn ended(attempt: &Attempt) -> String {
-    match (attempt.verdict, attempt.outcome.as_deref().map(|outcome| &outcome.ending)) {
-        (Verdict::Accepted, _) => "accepted".to_owned(),
-        (Verdict::Interrupted, _) => "interrupted".to_owned(),
-        (Verdict::Refused, Some(Ending::Failed { code, .. })) => format!("failed: {code}"),
-        (Verdict::Refused, _) => "result refused".to_owned(),
-        (Verdict::Open, _) => "running".to_owned(),
     }
 }
 
 fn since(zero: Timestamp, time: Timestamp) -> String {
     let millis = time.as_millis().saturating_sub(zero.as_millis()).max(0);
     format!("{}.{:03} s", millis / 1_000, millis % 1_000)
-}
-
-fn ordered(state: &RunState) -> impl Iterator<Item = &TaskState> {
-    state.phases.iter().flat_map(|phase| &phase.tasks).map(|place| &state.tasks[*place])
-}
-
-const fn standing(status: TaskStatus) -> &'static str {
-    match status {
-        TaskStatus::Pending => "not begun",
-        TaskStatus::Running => "running",
-        TaskStatus::Completed => "accepted",
-        TaskStatus::Failed => "parked",
-    }
 }
 
 const fn severity(severity: Severity) -> &'static str {
@@ -216,35 +169,19 @@ const fn severity(severity: Severity) -> &'static str {
     }
 }
 
-const fn classification(classification: Classification) -> &'static str {
-    match classification {
-        Classification::Real => "real",
-        Classification::Conditional => "conditional",
-        Classification::NonIssue => "no issue",
-        Classification::Unknown => "unknown",
-    }
-}
-
-/// Places as links; the first eight.
+/// Places as links; the first few.
 fn places(evidence: &[Evidence]) -> String {
-    let mut links: Vec<String> = evidence.iter().take(8).map(place).collect();
-    if evidence.len() > 8 {
-        links.push(format!("and {} more", evidence.len() - 8));
+    let mut links: Vec<String> = evidence.iter().take(facts::MAX_PLACES).map(place).collect();
+    if evidence.len() > facts::MAX_PLACES {
+        links.push(format!("and {} more", evidence.len() - facts::MAX_PLACES));
     }
     links.join(", ")
 }
 
 fn place(evidence: &Evidence) -> String {
     let shown = cell(&evidence.locator).replace('`', "'");
-    match (evidence.kind, &evidence.path) {
-        (EvidenceKind::File, Some(path)) => {
-            let anchor = match (evidence.line, evidence.end_line) {
-                (Some(first), Some(last)) if last > first => format!("#L{first}-L{last}"),
-                (Some(first), _) => format!("#L{first}"),
-                _ => String::new(),
-            };
-            format!("[`{shown}`](<{TO_WORKSPACE}/{}{anchor}>)", path.replace(['<', '>', '|', '\n'], "_"))
-        }
+    match (evidence.kind, facts::link(evidence)) {
+        (EvidenceKind::File, Some(link)) => format!("[`{shown}`](<{link}>)"),
         (EvidenceKind::Url, _) => format!("<{}>", evidence.locator.replace(['<', '>', '|', ' ', '\n'], "_")),
         _ => format!("`{shown}`"),
     }
