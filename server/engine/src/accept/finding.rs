@@ -111,14 +111,18 @@ fn evidence(value: &Value, fields: &Fields) -> Cited {
     let mut named = Vec::new();
     for name in EVIDENCE {
         match fields.get(*name) {
-            Some(Value::Array(items)) => items.iter().for_each(|item| locators(item, &mut named)),
             // A path beside the lines it goes with.
             Some(Value::String(_)) if ["path", "file", "location"].contains(name) => named.extend(placed(fields)),
-            Some(Value::String(text)) if ["line", "lines"].contains(name) => {
-                if !matches!(classify(text), Locator::Ungrounded(_)) {
-                    locators(&Value::String(text.clone()), &mut named);
+            // Bare numbers go with a path; by themselves they are no place.
+            Some(value) if ["line", "lines"].contains(name) => {
+                let mut found = Vec::new();
+                match value {
+                    Value::Array(items) => items.iter().for_each(|item| locators(item, &mut found)),
+                    value => locators(value, &mut found),
                 }
+                named.extend(found.into_iter().filter(|locator| !is_free_text(locator)));
             }
+            Some(Value::Array(items)) => items.iter().for_each(|item| locators(item, &mut named)),
             Some(value) => locators(value, &mut named),
             None => {}
         }
@@ -126,13 +130,17 @@ fn evidence(value: &Value, fields: &Fields) -> Cited {
     let mut seen = HashSet::new();
     named.retain(|locator| seen.insert(locator.clone()));
     named.truncate(FINDING_EVIDENCE);
-    if named.iter().all(|locator| classify(locator) == Locator::Ungrounded(Flaw::FreeText)) {
+    if named.iter().all(|locator| is_free_text(locator)) {
         let found = harvested(value);
         if !found.locators.is_empty() {
             return found;
         }
     }
     Cited { locators: named, origin: Origin::Declared }
+}
+
+fn is_free_text(locator: &str) -> bool {
+    classify(locator) == Locator::Ungrounded(Flaw::FreeText)
 }
 
 fn harvested(value: &Value) -> Cited {
@@ -291,6 +299,8 @@ mod tests {
             (json!({ "location": { "file": "a.rs", "line": 3 } }), vec!["a.rs:3"]),
             (json!({ "evidence": [{ "path": "a.rs", "line": 3 }, 4, null], "path": "b.rs" }), vec!["a.rs:3", "b.rs"]),
             (json!({ "evidence": ["see a.rs:1"] }), vec!["see a.rs:1"]),
+            (json!({ "path": "a.rs", "lines": ["10", "12"] }), vec!["a.rs:10-12"]),
+            (json!({ "lines": ["10", "a.rs:0"], "line": 4 }), vec!["a.rs:0"]),
         ] {
             assert_eq!(read(&value, 0).evidence.locators, wanted, "{value}");
         }

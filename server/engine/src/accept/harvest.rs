@@ -103,7 +103,7 @@ mod tests {
             ("src/a.rs:10", vec!["src/a.rs:10"]),
             ("issue:42", vec!["issue:42"]),
             ("In src/a.rs:10-12, and (b.py).", vec!["src/a.rs:10-12", "b.py"]),
-            ("see `Cargo.toml` and `run it`", vec!["Cargo.toml"]),
+            ("see `Cargo.toml`, `main` and `run it`", vec!["Cargo.toml"]),
             ("`cargo run src/main.rs:3` fails", vec!["src/main.rs:3"]),
             ("at src/a.rs#L10-L12.", vec!["src/a.rs#L10-L12"]),
             ("at src/a.rs:10:5: error", vec!["src/a.rs:10:5"]),
