@@ -1,7 +1,8 @@
 //! The journal of a run, as its one writer holds it: append, write, sync. Reading without the lock is in [`super::read`].
 //!
 //! `append` only buffers. `write` hands all that is buffered to the kernel in one call, which outlives a crash of this
-//! process. `sync` puts it on the disk, which outlives a power cut. Must not: know what an event means.
+//! process. `sync` puts it on the disk, which outlives a power cut. A crash can keep the first events of a batch and lose the
+//! others: what has to hold together is one event. Must not: know what an event means.
 
 use std::fs::File;
 use std::io;

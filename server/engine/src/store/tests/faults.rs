@@ -22,7 +22,8 @@ fn live() {
         let task = TaskId::new("map:a").unwrap();
         for round in 0..3 {
             create_worker(&paths, &WorkerId::new(format!("a.{round}")).unwrap(), "do it", &serde_json::json!({}))?;
-            for text in ["first", "second"] {
+            // Of unequal length, so that half a batch ends inside a line.
+            for text in ["first", "the second, which is a good deal longer,"] {
                 journal.append(&note(&format!("{text} of {round}")))?;
             }
             journal.sync_blocking()?;

@@ -92,6 +92,12 @@ fn verify_names_each_kind_of_problem_and_goes_on() {
     newer[3] = newer[3].replace("\"v\":1}", "\"v\":2}");
     assert_eq!(codes(&bench, &newer), [found("wrong-version", 4)]);
 
+    let mut renumbered = good.clone();
+    renumbered[3] = rehashed(&renumbered[3], |line| line["seq"] = 9.into());
+    assert_eq!(codes(&bench, &renumbered), [found("seq-gap", 4)]);
+    let fault = read_entries::<Event>(&bench.paths, &bench.id, None).unwrap_err();
+    assert_eq!(line_at_fault(&fault), Some(4), "{fault}");
+
     let mut odd = good;
     odd[3] = rehash_text(&odd[3].replace("\"count\":7,", "\"count\": 7,"));
     assert_eq!(codes(&bench, &odd), [found("not-canonical", 4)]);

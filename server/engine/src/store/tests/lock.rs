@@ -24,6 +24,7 @@ fn the_second_to_ask_is_refused_in_the_same_process_too_and_told_who_has_it() {
 
     drop(lock);
     assert_eq!(is_locked(&bench.paths), None);
+    assert_eq!(std::fs::read(&bench.paths.lock).unwrap(), b"", "nobody is named any more");
     assert!(bench.paths.lock.exists(), "the file stays: a lock on a deleted file excludes nobody");
     drop(RunLock::acquire(&bench.paths).unwrap());
 }
