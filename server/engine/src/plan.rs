@@ -11,7 +11,7 @@ use flowdrive_protocol::time::Timestamp;
 use crate::EngineError;
 use crate::model::journal::{RunPlanned, STATE_VERSION};
 use crate::store::canonical::sha256_hex;
-use crate::workflow;
+use crate::workflow::{self, LoadedWorkflow};
 
 /// Plans a run of the workflow. Reads the workflow's file; writes nothing.
 ///
@@ -23,7 +23,19 @@ pub(crate) fn plan(
     given: &BTreeMap<InputName, serde_json::Value>,
     run_id: Option<RunId>,
 ) -> Result<RunPlanned, EngineError> {
-    let loaded = workflow::load(reference, workspace)?;
+    of(workflow::load(reference, workspace)?, workspace, given, run_id)
+}
+
+/// Plans a run of a workflow that is loaded already.
+///
+/// # Errors
+/// Invalid params for inputs that do not fit.
+pub(crate) fn of(
+    loaded: LoadedWorkflow,
+    workspace: &Path,
+    given: &BTreeMap<InputName, serde_json::Value>,
+    run_id: Option<RunId>,
+) -> Result<RunPlanned, EngineError> {
     let inputs = workflow::plan_inputs(&loaded.workflow, given, workspace)?;
     let run_id = match run_id {
         Some(id) => id,

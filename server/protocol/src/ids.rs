@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
 /// Longest id that becomes a file name, in bytes. File systems stop at 255; what is left is room for suffixes.
-const MAX_ID_BYTES: usize = 180;
+pub const MAX_ID_BYTES: usize = 180;
 
 /// Why a text is not an id of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -4,7 +4,6 @@
 use std::sync::{Arc, mpsc};
 
 use flowdrive_protocol::ids::{RunId, WorkerId};
-use flowdrive_protocol::method::WorkflowRef;
 use flowdrive_protocol::run::{DriveResult, RunStatus};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::{BindResult, SubWorkflow};
@@ -106,15 +105,10 @@ impl Driver {
                 Ok((Record::open(paths, id)?, lock, true))
             }
             Err(StoreError::RunNotFound { .. }) => {
-                let given = spec
-                    .inputs
-                    .iter()
-                    .map(|(name, template)| (name.clone(), workflow::render_or_empty(template, &state.inputs).into()))
-                    .collect();
-                let is_path = spec.id.contains('/') || spec.id.ends_with(".toml") || spec.id.ends_with(".json");
-                let reference =
-                    if is_path { WorkflowRef::Path(spec.id.clone()) } else { WorkflowRef::Id(spec.id.clone()) };
-                let planned = plan::plan(self.job.workspace.root(), &reference, &given, Some(id.clone()))?;
+                let root = self.job.workspace.root();
+                let loaded = workflow::load_sub(spec, root)?;
+                let given = workflow::child_inputs(spec, &state.inputs, &loaded.workflow);
+                let planned = plan::of(loaded, root, &given, Some(id.clone()))?;
                 let paths = self.job.workspace.create_run(id)?;
                 let lock = RunLock::acquire(&paths)?;
                 let mut record = Record::create(paths, planned)?;
