@@ -9,27 +9,27 @@ use tokio::time::Instant;
 use super::redact::Redactor;
 
 /// Shortest time between two lines of activity of one delegation.
-pub const INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Longest line of activity, in characters.
-pub const LONGEST: usize = 500;
+pub(super) const LONGEST: usize = 500;
 
 /// Thins out activity.
 #[derive(Debug, Default)]
-pub struct Throttle {
+pub(super) struct Throttle {
     last: Option<Instant>,
     waiting: Option<String>,
 }
 
 impl Throttle {
     /// A new line. Some when it may be told now.
-    pub fn offer(&mut self, line: String, now: Instant) -> Option<String> {
+    pub(super) fn offer(&mut self, line: String, now: Instant) -> Option<String> {
         self.waiting = Some(line);
         self.due(now)
     }
 
     /// The newest line, if there is one and it may be told now.
-    pub fn due(&mut self, now: Instant) -> Option<String> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<String> {
         if self.last.is_some_and(|last| now < last + INTERVAL) {
             return None;
         }
@@ -40,7 +40,7 @@ impl Throttle {
 
     /// When [`Self::due`] is worth asking; none while nothing waits.
     #[must_use]
-    pub fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Instant> {
         self.waiting.as_ref().and(self.last).map(|last| last + INTERVAL)
     }
 }
@@ -48,7 +48,7 @@ impl Throttle {
 /// A line as activity: trimmed, terminal controls taken out, redacted, cut. None when nothing is left, or when it is
 /// JSON, which is for programs.
 #[must_use]
-pub fn line_of_text(line: &str, redactor: &Redactor) -> Option<String> {
+pub(super) fn line_of_text(line: &str, redactor: &Redactor) -> Option<String> {
     let line = line.trim();
     if line.starts_with(['{', '[']) && line.ends_with(['}', ']']) {
         return None;
@@ -58,7 +58,7 @@ pub fn line_of_text(line: &str, redactor: &Redactor) -> Option<String> {
 
 /// Any text as activity.
 #[must_use]
-pub fn clean(text: &str, redactor: &Redactor) -> Option<String> {
+pub(super) fn clean(text: &str, redactor: &Redactor) -> Option<String> {
     // Far more than can be shown is not worth redacting; a value cut at this edge lies beyond what is shown.
     let head: String = strip_controls(text.trim()).chars().take(LONGEST * 40).collect();
     let text = redactor.redact_text(head.trim());
@@ -72,7 +72,7 @@ pub fn clean(text: &str, redactor: &Redactor) -> Option<String> {
 
 /// Text without terminal escapes; other control characters become spaces.
 #[must_use]
-pub fn strip_controls(text: &str) -> String {
+pub(super) fn strip_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::model::agent::Agent;
 
 /// Longest cool-down that is kept. An endpoint that asks for more is asked again after this.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Slots and cool-downs. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// Puts lines together.
 #[derive(Debug)]
-pub struct Lines {
+pub(super) struct Lines {
     held: Vec<u8>,
     cap: usize,
     on_longer: OnLonger,
@@ -15,7 +15,7 @@ pub struct Lines {
 
 /// What becomes of a line longer than the cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnLonger {
+pub(super) enum OnLonger {
     /// It is an error.
     Fail,
     /// Its beginning counts as the line, the rest is passed over.
@@ -24,12 +24,12 @@ pub enum OnLonger {
 
 /// A line was longer than the cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLong;
+pub(super) struct TooLong;
 
 impl Lines {
     /// Lines of at most `cap` bytes.
     #[must_use]
-    pub fn new(cap: usize, on_longer: OnLonger) -> Self {
+    pub(super) fn new(cap: usize, on_longer: OnLonger) -> Self {
         Self { held: Vec::new(), cap, on_longer, skipping: false }
     }
 
@@ -37,7 +37,7 @@ impl Lines {
     ///
     /// # Errors
     /// [`TooLong`] when a line is longer than the cap and that is an error.
-    pub fn push(&mut self, mut chunk: &[u8], mut line: impl FnMut(&str)) -> Result<(), TooLong> {
+    pub(super) fn push(&mut self, mut chunk: &[u8], mut line: impl FnMut(&str)) -> Result<(), TooLong> {
         while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
             let (head, tail) = chunk.split_at(end);
             chunk = &tail[1..];
@@ -54,7 +54,7 @@ impl Lines {
     }
 
     /// Tells of what came after the last line end.
-    pub fn finish(&mut self, mut line: impl FnMut(&str)) {
+    pub(super) fn finish(&mut self, mut line: impl FnMut(&str)) {
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
             tell(&held, &mut line);

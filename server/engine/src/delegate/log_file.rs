@@ -12,7 +12,7 @@ const BUFFER: usize = 64 * 1024;
 
 /// One log.
 #[derive(Debug)]
-pub struct LogFile {
+pub(super) struct LogFile {
     path: PathBuf,
     file: Option<File>,
     room: u64,
@@ -22,12 +22,12 @@ pub struct LogFile {
 impl LogFile {
     /// A log that holds at most `cap` bytes.
     #[must_use]
-    pub fn new(path: PathBuf, cap: u64) -> Self {
+    pub(super) fn new(path: PathBuf, cap: u64) -> Self {
         Self { path, file: None, room: cap, broken: false }
     }
 
     /// Adds bytes, as far as there is room.
-    pub async fn write(&mut self, bytes: &[u8]) {
+    pub(super) async fn write(&mut self, bytes: &[u8]) {
         let fits = usize::try_from(self.room).map_or(bytes.len(), |room| bytes.len().min(room));
         if fits == 0 || self.broken {
             return;
@@ -47,13 +47,8 @@ impl LogFile {
                 if let Some(folder) = self.path.parent() {
                     tokio::fs::create_dir_all(folder).await?;
                 }
-                let mut file = File::options()
-                    .read(true)
-                    .write(true)
-                    .create(true)
-                    .truncate(true)
-                    .open(&self.path)
-                    .await?;
+                let mut file =
+                    File::options().read(true).write(true).create(true).truncate(true).open(&self.path).await?;
                 file.set_max_buf_size(BUFFER);
                 empty.insert(file)
             }
@@ -62,7 +57,7 @@ impl LogFile {
     }
 
     /// Writes out what is buffered.
-    pub async fn flush(&mut self) {
+    pub(super) async fn flush(&mut self) {
         if let Some(file) = &mut self.file
             && !self.broken
             && let Err(error) = file.flush().await
@@ -73,7 +68,7 @@ impl LogFile {
     }
 
     /// Reads a part back. None when it is not all there.
-    pub async fn read(&mut self, from: u64, len: u64) -> Option<Vec<u8>> {
+    pub(super) async fn read(&mut self, from: u64, len: u64) -> Option<Vec<u8>> {
         self.flush().await;
         if self.broken {
             return None;

@@ -8,7 +8,7 @@ use crate::model::agent::{Assignment, WorkerFolder};
 
 /// The values an argument can name.
 #[derive(Debug, Clone, Default)]
-pub struct Values {
+pub(super) struct Values {
     manifest: Option<String>,
     input: Option<String>,
     result: Option<String>,
@@ -20,7 +20,7 @@ pub struct Values {
 impl Values {
     /// Everything an attempt knows.
     #[must_use]
-    pub fn of_assignment(assignment: &Assignment, model: Option<&str>) -> Self {
+    pub(super) fn of_assignment(assignment: &Assignment, model: Option<&str>) -> Self {
         let folder: &WorkerFolder = &assignment.folder;
         let text = |path: &Path| Some(path.to_string_lossy().into_owned());
         Self {
@@ -35,13 +35,13 @@ impl Values {
 
     /// What is known before there is an attempt: the rest stays as it is written.
     #[must_use]
-    pub fn of_preview(model: Option<&str>) -> Self {
+    pub(super) fn of_preview(model: Option<&str>) -> Self {
         Self { model: model.unwrap_or_default().to_owned(), ..Self::default() }
     }
 
     /// The same with the prompt left as it is written, for what is recorded.
     #[must_use]
-    pub fn without_prompt(&self) -> Self {
+    pub(super) fn without_prompt(&self) -> Self {
         Self { prompt: None, ..self.clone() }
     }
 
@@ -60,13 +60,13 @@ impl Values {
 
 /// The command line with its placeholders replaced; the program stays as it is.
 #[must_use]
-pub fn fill_argv(argv: &[String], values: &Values) -> Vec<String> {
+pub(super) fn fill_argv(argv: &[String], values: &Values) -> Vec<String> {
     argv.iter().enumerate().map(|(i, arg)| if i == 0 { arg.clone() } else { fill(arg, values) }).collect()
 }
 
 /// One argument with its placeholders replaced. Unknown names stay as they are.
 #[must_use]
-pub fn fill(arg: &str, values: &Values) -> String {
+pub(super) fn fill(arg: &str, values: &Values) -> String {
     let mut filled = String::with_capacity(arg.len());
     let mut rest = arg;
     while let Some(open) = rest.find("{{") {

@@ -13,24 +13,24 @@ use crate::model::outcome::ProcessIdentity;
 
 /// One live process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
+pub(super) struct Process {
     /// Its number.
-    pub pid: i32,
+    pub(super) pid: i32,
     /// Its parent's.
-    pub parent: i32,
+    pub(super) parent: i32,
     /// Its group's.
-    pub group: i32,
+    pub(super) group: i32,
     /// Its session's.
-    pub session: i32,
+    pub(super) session: i32,
     /// When it started, in clock ticks since boot.
-    pub start_ticks: u64,
+    pub(super) start_ticks: u64,
     /// The marker in the environment it was started with.
-    pub marker: Option<String>,
+    pub(super) marker: Option<String>,
 }
 
 /// The processes at one moment. Zombies are no longer processes to anybody here.
 #[derive(Debug, Clone, Default)]
-pub struct Snapshot {
+pub(super) struct Snapshot {
     processes: Vec<Process>,
 }
 
@@ -46,7 +46,7 @@ impl Snapshot {
     /// `unreaped`: the leader is a child of ours that nobody has waited for, so its number, and its group's, are its own.
     /// Otherwise the number counts for nothing unless a process with the leader's start time, or a marked one, bears it.
     #[must_use]
-    pub fn members(&self, identity: &ProcessIdentity, unreaped: bool) -> Vec<&Process> {
+    pub(super) fn members(&self, identity: &ProcessIdentity, unreaped: bool) -> Vec<&Process> {
         let mut found: HashSet<i32> = HashSet::new();
         let mut led: HashSet<i32> = HashSet::new();
         if unreaped {
@@ -64,9 +64,8 @@ impl Snapshot {
                     && process.start_ticks == identity.start_ticks
                     && identity.start_ticks > 0
                     && marked != Some(false);
-                let related = led.contains(&process.group)
-                    || led.contains(&process.session)
-                    || found.contains(&process.parent);
+                let related =
+                    led.contains(&process.group) || led.contains(&process.session) || found.contains(&process.parent);
                 if leader || related || marked == Some(true) {
                     found.insert(process.pid);
                     led.insert(process.pid);
@@ -90,7 +89,7 @@ fn is_marked(marker: &str, own: &str) -> bool {
 
 /// `/proc/sys/kernel/random/boot_id`; empty where there is none.
 #[must_use]
-pub fn boot_id() -> &'static str {
+pub(super) fn boot_id() -> &'static str {
     static BOOT_ID: OnceLock<String> = OnceLock::new();
     BOOT_ID.get_or_init(|| {
         std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
@@ -99,14 +98,14 @@ pub fn boot_id() -> &'static str {
 
 /// When a process started, in clock ticks since boot; none when it is gone or that is unknown.
 #[must_use]
-pub fn start_ticks(pid: i32) -> Option<u64> {
+pub(super) fn start_ticks(pid: i32) -> Option<u64> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     Some(parse_stat(pid, &stat)?.0.start_ticks)
 }
 
 /// Looks at every process now. `since`: only of those started then or later is the marker read.
 #[must_use]
-pub fn snapshot(since: u64) -> Snapshot {
+pub(super) fn snapshot(since: u64) -> Snapshot {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Snapshot::default() };
     let mut processes = Vec::new();
     for entry in entries.flatten() {
@@ -175,18 +174,21 @@ mod tests {
 
     #[test]
     fn members_are_found_by_group_marker_descent_and_session() {
-        let found = pids(vec![
-            process(1, 0, 1, 1, 0, None),
-            process(100, 9, 100, 9, 50, Some("m1")),
-            process(101, 100, 100, 9, 51, Some("m1")),
-            process(102, 1, 102, 102, 52, Some("m1")),
-            process(103, 1, 102, 102, 53, None),
-            process(104, 103, 104, 104, 54, None),
-            process(105, 1, 105, 104, 55, None),
-            process(106, 1, 106, 106, 56, Some("m1/nested")),
-            process(107, 1, 107, 107, 57, Some("m12")),
-            process(108, 1, 108, 108, 58, None),
-        ], true);
+        let found = pids(
+            vec![
+                process(1, 0, 1, 1, 0, None),
+                process(100, 9, 100, 9, 50, Some("m1")),
+                process(101, 100, 100, 9, 51, Some("m1")),
+                process(102, 1, 102, 102, 52, Some("m1")),
+                process(103, 1, 102, 102, 53, None),
+                process(104, 103, 104, 104, 54, None),
+                process(105, 1, 105, 104, 55, None),
+                process(106, 1, 106, 106, 56, Some("m1/nested")),
+                process(107, 1, 107, 107, 57, Some("m12")),
+                process(108, 1, 108, 108, 58, None),
+            ],
+            true,
+        );
         assert_eq!(found, [100, 101, 102, 103, 104, 105, 106]);
     }
 
@@ -202,18 +204,29 @@ mod tests {
         let none = [0i32; 0];
         assert_eq!(pids(vec![process(100, 1, 100, 100, 60, None), process(101, 100, 100, 100, 61, None)], false), none);
         assert_eq!(pids(vec![process(100, 1, 100, 100, 50, Some("other"))], false), none, "another's marker");
-        assert_eq!(pids(vec![process(100, 1, 100, 100, 50, None), process(101, 100, 100, 100, 61, None)], false), [100, 101]);
+        assert_eq!(
+            pids(vec![process(100, 1, 100, 100, 50, None), process(101, 100, 100, 100, 61, None)], false),
+            [100, 101]
+        );
         // The leader is gone, but a marked member keeps the group's number from being anybody else's.
-        assert_eq!(pids(vec![process(101, 1, 100, 9, 61, Some("m1")), process(102, 1, 100, 9, 62, None)], false), [101, 102]);
+        assert_eq!(
+            pids(vec![process(101, 1, 100, 9, 61, Some("m1")), process(102, 1, 100, 9, 62, None)], false),
+            [101, 102]
+        );
     }
 
     #[test]
     fn stat_lines_with_odd_names_are_read() {
         let line = b"42 (a) R (b) S 7 8 9 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 2";
         let (process, alive) = parse_stat(42, line).unwrap();
-        assert_eq!(process, super::Process { pid: 42, parent: 7, group: 8, session: 9, start_ticks: 12345, marker: None });
+        assert_eq!(
+            process,
+            super::Process { pid: 42, parent: 7, group: 8, session: 9, start_ticks: 12345, marker: None }
+        );
         assert!(alive);
-        assert!(parse_stat(42, b"42 (x) Z 7 8 9 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 2").is_some_and(|p| !p.1));
+        assert!(
+            parse_stat(42, b"42 (x) Z 7 8 9 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 2").is_some_and(|p| !p.1)
+        );
         assert!(parse_stat(42, b"42 (x) S 7").is_none());
         assert!(parse_stat(42, b"").is_none());
     }

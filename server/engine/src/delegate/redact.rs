@@ -52,8 +52,7 @@ static LOOK_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| {
         r"|xox[abpr]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{12,})|(?i:\bBearer\s+)[A-Za-z0-9._~+/=-]{8,}",
     ))
 });
-static USERINFO: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/?#@]+@"));
+static USERINFO: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/?#@]+@"));
 
 /// Finds secrets. Building it costs a pass over the environment; share it behind an `Arc`.
 #[derive(Default)]

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 /// The thread. Hold it as long as a child of it may live.
 #[derive(Debug)]
-pub struct Spawner {
+pub(super) struct Spawner {
     requests: mpsc::Sender<Request>,
 }
 
@@ -27,11 +27,11 @@ struct Request {
 
 /// A process that was started and not yet waited for.
 #[derive(Debug)]
-pub struct Started {
+pub(super) struct Started {
     /// The process.
-    pub child: Child,
+    pub(super) child: Child,
     /// When it started, in clock ticks since boot; 0 where that is unknown.
-    pub start_ticks: u64,
+    pub(super) start_ticks: u64,
 }
 
 impl Spawner {
@@ -39,7 +39,7 @@ impl Spawner {
     ///
     /// # Errors
     /// When the system has no thread for us.
-    pub fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         let (requests, inbox) = mpsc::channel::<Request>();
         thread::Builder::new().name("flowdrive-spawn".to_owned()).spawn(move || {
             for Request { command, answer } in inbox {
@@ -57,7 +57,7 @@ impl Spawner {
     ///
     /// # Errors
     /// What the system says when it cannot.
-    pub async fn spawn(&self, command: Command) -> io::Result<Started> {
+    pub(super) async fn spawn(&self, command: Command) -> io::Result<Started> {
         let (answer, started) = oneshot::channel();
         let gone = || io::Error::other("the thread that starts agents is gone");
         self.requests.send(Request { command, answer }).map_err(|_| gone())?;
@@ -95,6 +95,15 @@ fn start(mut command: Command) -> io::Result<Started> {
     // Not yet waited for, so the number is still this child's, also when it has ended already.
     let start_ticks = super::process::start_ticks(pid).unwrap_or(0);
     Ok(Started { child, start_ticks })
+}
+
+/// Watches a process handle for becoming readable, which it does when its process ends.
+#[cfg(target_os = "linux")]
+pub(super) fn watch(handle: std::os::fd::OwnedFd) -> io::Result<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open, stays open and gives the same descriptor until it is dropped, and it is moved into
+    // the `AsyncFd`, from which nothing here takes it out again.
+    unsafe { tokio::io::unix::AsyncFd::register_with_interest(handle, tokio::io::Interest::READABLE) }
+        .map_err(io::Error::from)
 }
 
 fn end_unwanted(child: &mut Child) {

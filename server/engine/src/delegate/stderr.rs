@@ -21,7 +21,7 @@ const ACTIVITY_CAP: usize = 16 * 1024;
 
 /// The error output of one agent.
 #[derive(Debug)]
-pub struct Stderr {
+pub(super) struct Stderr {
     log: LogFile,
     redactor: Arc<Redactor>,
     stream: StreamRedactor,
@@ -32,7 +32,7 @@ pub struct Stderr {
 impl Stderr {
     /// `cap`: bytes after which the log ends.
     #[must_use]
-    pub fn new(log: PathBuf, redactor: &Arc<Redactor>, cap: u64) -> Self {
+    pub(super) fn new(log: PathBuf, redactor: &Arc<Redactor>, cap: u64) -> Self {
         Self {
             log: LogFile::new(log, cap),
             stream: redactor.stream(),
@@ -43,7 +43,7 @@ impl Stderr {
     }
 
     /// The next bytes; gives the newest line of activity.
-    pub async fn push(&mut self, chunk: &[u8]) -> Option<String> {
+    pub(super) async fn push(&mut self, chunk: &[u8]) -> Option<String> {
         let clean = self.stream.push(chunk);
         self.log.write(&clean).await;
         let mut newest = None;
@@ -58,7 +58,7 @@ impl Stderr {
     }
 
     /// The end: the last of it, redacted, at most 2,000 characters.
-    pub async fn finish(mut self) -> String {
+    pub(super) async fn finish(mut self) -> String {
         let rest = self.stream.finish();
         self.log.write(&rest).await;
         self.log.flush().await;
@@ -82,7 +82,7 @@ fn keep(kept: &mut Vec<u8>, bytes: &[u8]) {
 
 /// The last line that says something, for a reason.
 #[must_use]
-pub fn last_line(tail: &str) -> Option<String> {
+pub(super) fn last_line(tail: &str) -> Option<String> {
     let line = tail.lines().rev().map(activity::strip_controls).find(|line| !line.trim().is_empty())?;
     let line = line.trim();
     Some(if line.chars().count() > 300 { line.chars().take(299).chain(['…']).collect() } else { line.to_owned() })

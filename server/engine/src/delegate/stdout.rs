@@ -21,7 +21,7 @@ use crate::model::outcome::AgentReport;
 const KEPT: usize = 1024 * 1024;
 
 /// Longest line of a preset's stream of events, in bytes.
-pub const EVENT_CAP: usize = 8 * 1024 * 1024;
+pub(super) const EVENT_CAP: usize = 8 * 1024 * 1024;
 
 /// Longest part of a line that is looked at for activity, in bytes.
 const ACTIVITY_CAP: usize = 16 * 1024;
@@ -31,7 +31,7 @@ static LARGE_REPORTS: Semaphore = Semaphore::const_new(1);
 
 /// Why output makes a delegation fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// More than the cap.
     TooLarge,
     /// A line of events longer than [`EVENT_CAP`].
@@ -47,7 +47,7 @@ enum Reader {
 
 /// The output of one agent.
 #[derive(Debug)]
-pub struct Stdout {
+pub(super) struct Stdout {
     digest: Sha256,
     total: u64,
     cap: u64,
@@ -61,34 +61,34 @@ pub struct Stdout {
 
 /// What a chunk held.
 #[derive(Debug, Default)]
-pub struct News {
+pub(super) struct News {
     /// The newest line of activity.
-    pub activity: Option<String>,
+    pub(super) activity: Option<String>,
     /// The agent's session, told once.
-    pub session: Option<String>,
+    pub(super) session: Option<String>,
     /// Set when the delegation has failed by this.
-    pub fault: Option<Fault>,
+    pub(super) fault: Option<Fault>,
 }
 
 /// What it all came to.
 #[derive(Debug)]
-pub struct Printed {
+pub(super) struct Printed {
     /// `sha256:` and 64 hex digits over every byte printed; none when there was none.
-    pub digest: Option<String>,
+    pub(super) digest: Option<String>,
     /// How many bytes it was.
-    pub total: u64,
+    pub(super) total: u64,
     /// What the agent said about itself.
-    pub report: AgentReport,
+    pub(super) report: AgentReport,
     /// The final message of a preset.
-    pub result: Option<String>,
+    pub(super) result: Option<String>,
     /// The error a preset's stream of events ended with.
-    pub error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 impl Stdout {
     /// `parser`: for a preset's stream of events. `cap`: bytes after which the delegation has failed.
     #[must_use]
-    pub fn new(log: PathBuf, redactor: &Arc<Redactor>, parser: Option<Parser>, cap: u64) -> Self {
+    pub(super) fn new(log: PathBuf, redactor: &Arc<Redactor>, parser: Option<Parser>, cap: u64) -> Self {
         let lines = match parser {
             Some(_) => Lines::new(EVENT_CAP, OnLonger::Fail),
             None => Lines::new(ACTIVITY_CAP, OnLonger::Cut),
@@ -107,7 +107,7 @@ impl Stdout {
     }
 
     /// The next bytes. After a fault they are only counted.
-    pub async fn push(&mut self, chunk: &[u8]) -> News {
+    pub(super) async fn push(&mut self, chunk: &[u8]) -> News {
         self.digest.update(chunk);
         self.total += chunk.len() as u64;
         if self.fault.is_some() {
@@ -125,7 +125,7 @@ impl Stdout {
     }
 
     /// The end of the output.
-    pub async fn finish(mut self) -> Printed {
+    pub(super) async fn finish(mut self) -> Printed {
         if self.fault.is_none() {
             let rest = self.stream.finish();
             self.log.write(&rest).await;
@@ -136,12 +136,15 @@ impl Stdout {
         let parsed = match self.reader {
             Reader::Events(mut parser) => {
                 if self.fault.is_none() {
-                    self.lines.finish(|line| drop(parser.line(line)));
+                    self.lines.finish(|line| {
+                        let _ = parser.line(line);
+                    });
                 }
                 parser.finish()
             }
             Reader::Plain(plain) => {
-                let report = if self.fault.is_none() { plain.report(&mut self.log).await } else { AgentReport::default() };
+                let report =
+                    if self.fault.is_none() { plain.report(&mut self.log).await } else { AgentReport::default() };
                 Parsed { report, result: None, error: None }
             }
         };
@@ -175,7 +178,7 @@ fn read(reader: &mut Reader, lines: &mut Lines, redactor: &Redactor, bytes: &[u8
 
 /// `sha256:` and 64 hex digits.
 #[must_use]
-pub fn hex_digest(digest: Sha256) -> String {
+pub(super) fn hex_digest(digest: Sha256) -> String {
     use std::fmt::Write as _;
     digest.finalize().iter().fold(String::from("sha256:"), |mut hex, byte| {
         // Writing to a string cannot fail.

@@ -26,7 +26,7 @@ const MOST_ROUNDS: u32 = 60;
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends a signal to a whole group. The leader must not have been reaped yet. A group that is gone is no error.
-pub fn signal_group(group: i32, signal: Signal) {
+pub(super) fn signal_group(group: i32, signal: Signal) {
     // 0 and 1 are our own group and everybody's: never.
     if group > 1
         && let Some(pid) = Pid::from_raw(group)
@@ -37,16 +37,16 @@ pub fn signal_group(group: i32, signal: Signal) {
 
 /// What was left when a tree was to end.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Swept {
+pub(super) struct Swept {
     /// Processes found alive, the leader not among them.
-    pub found: bool,
+    pub(super) found: bool,
     /// Processes that could not be ended.
-    pub left: Vec<i32>,
+    pub(super) left: Vec<i32>,
 }
 
 /// Ends trees. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Sweeper {
+pub(super) struct Sweeper {
     looks: Arc<Looks>,
 }
 
@@ -103,7 +103,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Sweeper {
     /// Ends every process of the delegation. `unreaped`: its leader has ended, or had its signal, and is the caller's to
     /// reap; it is neither counted nor waited for.
-    pub async fn sweep(&self, identity: &ProcessIdentity, unreaped: bool) -> Swept {
+    pub(super) async fn sweep(&self, identity: &ProcessIdentity, unreaped: bool) -> Swept {
         let mut swept = Swept::default();
         let mut pause = Duration::from_millis(1);
         for _ in 0..MOST_ROUNDS {
@@ -116,6 +116,10 @@ impl Sweeper {
             }
             swept.found = true;
             swept.left = members.iter().map(|process| process.pid).collect();
+            if unreaped {
+                // All at once, where a group forks faster than it can be looked through.
+                signal_group(identity.group, Signal::KILL);
+            }
             for member in members {
                 kill(member);
             }
