@@ -110,7 +110,7 @@ impl Engine {
     pub fn reconfigure(&self, config: Config) -> Result<(), EngineError> {
         let merged = config::merge([config, self.shared.base.clone()]);
         let agents = Agents::resolve(&merged, &self.shared.survey_program)?;
-        self.shared.delegator.limits().set_max_concurrent(agents.max_concurrent());
+        self.shared.delegator.limits().set_over_all(Some(agents.max_concurrent()));
         *self.shared.agents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
         Ok(())
     }
@@ -400,6 +400,9 @@ impl Engine {
             stopped.push((drive.run_id.clone(), PathBuf::from(&record::read(&drive.state).workspace)));
         }
         let all = async {
+            if mode == StopMode::Now {
+                self.shared.delegator.shutdown(deadline).await;
+            }
             for drive in &drives {
                 // How each drive ended is told by its own events.
                 let _ = drive.finished().await;

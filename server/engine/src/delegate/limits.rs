@@ -25,7 +25,6 @@ pub struct Limits {
 
 #[derive(Debug)]
 struct Inner {
-    over_all: Option<NonZeroU32>,
     state: Mutex<State>,
     /// Counts the changes that can make a refused request succeed.
     version: watch::Sender<u64>,
@@ -33,6 +32,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
+    over_all: Option<NonZeroU32>,
     in_flight: u32,
     agents: HashMap<AgentName, AgentState>,
 }
@@ -63,7 +63,8 @@ impl Limits {
     /// At most `over_all` delegations at once, whichever agents they go to.
     #[must_use]
     pub fn new(over_all: Option<NonZeroU32>) -> Self {
-        let inner = Inner { over_all, state: Mutex::default(), version: watch::Sender::new(0) };
+        let state = Mutex::new(State { over_all, ..State::default() });
+        let inner = Inner { state, version: watch::Sender::new(0) };
         Self { inner: Arc::new(inner) }
     }
 
@@ -75,7 +76,7 @@ impl Limits {
         let mut state = self.inner.state();
         let seen = *self.inner.version.borrow();
         let now = Instant::now();
-        let over_all_full = self.inner.over_all.is_some_and(|most| state.in_flight >= most.get());
+        let over_all_full = state.over_all.is_some_and(|most| state.in_flight >= most.get());
         let slots = state.agents.entry(agent.name.clone()).or_default();
         if let Some(until) = slots.paused_until {
             if until > now {
@@ -128,6 +129,12 @@ impl Limits {
         slots.paused_until = Some(slots.paused_until.map_or(until, |already| already.max(until)));
         drop(state);
         // Those who wait must learn of the new end, since theirs may have been "when a slot frees".
+        self.inner.bump();
+    }
+
+    /// Changes how many may be in flight at once. Those that are, stay.
+    pub fn set_over_all(&self, over_all: Option<NonZeroU32>) {
+        self.inner.state().over_all = over_all;
         self.inner.bump();
     }
 
