@@ -51,7 +51,6 @@ struct Shared {
 }
 
 struct Live {
-    run: Option<RunId>,
     sink: Arc<Sink>,
     cancel: CancellationToken,
 }
@@ -77,7 +76,7 @@ impl Drives {
     pub(crate) fn runs(&self) -> Vec<LiveRun> {
         let live = self.live();
         let told = live.values().filter_map(|drive| {
-            Some(LiveRun { run: drive.run.clone()?, workspace: drive.sink.source.workspace.clone() })
+            Some(LiveRun { run: drive.sink.display().tracker.run()?, workspace: drive.sink.source.workspace.clone() })
         });
         told.collect()
     }
@@ -97,7 +96,7 @@ impl Drives {
         let number = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
         let sink = Arc::new(Sink::new(number, self.shared.outbox.clone(), &params, wishes));
         let cancel = CancellationToken::new();
-        self.live().insert(number, Live { run: None, sink: sink.clone(), cancel: cancel.clone() });
+        self.live().insert(number, Live { sink: sink.clone(), cancel: cancel.clone() });
         let (answer, answered) = oneshot::channel();
         tokio::spawn(self.clone().conduct(params, sink, cancel.clone(), wishes.creates_progress, answer));
         // A cancelled request is a dropped future.
@@ -142,10 +141,7 @@ impl Drives {
     ) -> Result<Value, Error> {
         let started = self.shared.backend.drive(params, sink.clone()).await;
         let driving: Arc<dyn Driving> = started.map_err(|error| fault::from_engine(&error))?;
-        if let Some(live) = self.live().get_mut(&sink.source.drive) {
-            live.run = Some(driving.run_id().clone());
-        }
-        sink.begin();
+        sink.begin(driving.run_id());
         if create && !sink.has_any_token() {
             self.create_progress(sink.clone());
         }
@@ -245,8 +241,10 @@ impl Sink {
         self.display().token.is_some()
     }
 
-    fn begin(&self) {
-        self.begin_in(&mut self.display());
+    fn begin(&self, run: &RunId) {
+        let mut display = self.display();
+        display.tracker.name(run);
+        self.begin_in(&mut display);
     }
 
     fn begin_in(&self, display: &mut Display) {

@@ -117,7 +117,7 @@ impl Outbox {
         let stream = (source.clone(), event.run_id.clone());
         if event.event.is_lifecycle() {
             if let Some(bytes) = notification(method::PROGRESS, &event) {
-                self.put(|queue| queue.lifecycle(stream, event.seq, bytes));
+                self.put(|queue| queue.lifecycle(&stream, event.seq, bytes));
             }
         } else {
             self.put(|queue| queue.activity(stream, event));

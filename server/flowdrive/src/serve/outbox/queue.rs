@@ -194,15 +194,15 @@ impl Queue {
     }
 
     /// A lifecycle event, already encoded.
-    pub(crate) fn lifecycle(&mut self, stream: Stream, seq: u64, bytes: Vec<u8>) {
-        if let Some(behind) = self.behind.get_mut(&stream) {
+    pub(crate) fn lifecycle(&mut self, stream: &Stream, seq: u64, bytes: Vec<u8>) {
+        if let Some(behind) = self.behind.get_mut(stream) {
             behind.latest = behind.latest.max(seq);
             return;
         }
         self.event_bytes += bytes.len();
         self.items.push_back(Item::Event { stream: stream.clone(), seq, bytes });
         if self.event_bytes > self.limits.event_bytes {
-            self.put_behind(&stream, seq);
+            self.put_behind(stream, seq);
         }
     }
 

@@ -40,7 +40,7 @@ fn from_json<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-pub(super) fn event(run: &str, seq: u64, body: Value) -> ProgressEvent {
+pub(super) fn event(run: &str, seq: u64, body: &Value) -> ProgressEvent {
     let mut value = json!({"runId": run, "seq": seq, "at": "2026-01-02T03:04:05.000Z"});
     value.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
     from_json(value)
@@ -50,7 +50,7 @@ pub(super) fn started(run: &str) -> ProgressEvent {
     event(
         run,
         1,
-        json!({"type": "runStarted", "workflowId": "w", "title": "Title", "plannedWorkers": 4, "completedWorkers": 0, "resumed": false}),
+        &json!({"type": "runStarted", "workflowId": "w", "title": "Title", "plannedWorkers": 4, "completedWorkers": 0, "resumed": false}),
     )
 }
 
@@ -58,12 +58,12 @@ pub(super) fn accepted(run: &str, seq: u64) -> ProgressEvent {
     event(
         run,
         seq,
-        json!({"type": "taskAccepted", "taskId": format!("t{seq}"), "workerId": "w", "phase": "p", "source": "agent", "summary": "x".repeat(200), "findings": 0}),
+        &json!({"type": "taskAccepted", "taskId": format!("t{seq}"), "workerId": "w", "phase": "p", "source": "agent", "summary": "x".repeat(200), "findings": 0}),
     )
 }
 
 pub(super) fn activity(run: &str, seq: u64, task: &str, text: &str) -> ProgressEvent {
-    let mut event = event(run, seq, json!({"type": "agentActivity", "taskId": "t", "workerId": "w", "text": text}));
+    let mut event = event(run, seq, &json!({"type": "agentActivity", "taskId": "t", "workerId": "w", "text": text}));
     if let Event::AgentActivity { task_id, .. } = &mut event.event {
         *task_id = TaskId::new(task).unwrap();
     }
@@ -206,7 +206,8 @@ impl Driving for FakeDrive {
     fn stop(&self, mode: StopMode, by: &str) {
         self.stops.lock().unwrap().push((mode, by.to_owned()));
         if mode == StopMode::Now || !self.stubborn {
-            self.finished.send_replace(Some(mode));
+            // How a drive ended does not change any more.
+            self.finished.send_if_modified(|ended| ended.is_none() && ended.replace(mode).is_none());
         }
     }
 }

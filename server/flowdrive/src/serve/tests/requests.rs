@@ -54,7 +54,7 @@ async fn what_is_wrong_costs_one_answer_and_the_server_goes_on() {
     client.raw(b"Content-Length: lots\r\n\r\n").await;
     let answer = client.answer(Value::Null).await;
     assert!(answer["error"]["message"].as_str().unwrap().contains("`lots`"), "{answer}");
-    client.raw(b"content-length: 14\r\nContent-Type: x\r\n\r\n[{\"jsonrpc\":1}]").await;
+    client.raw(b"content-length: 15\r\nContent-Type: x\r\n\r\n[{\"jsonrpc\":1}]").await;
     client.send(&json!([{"jsonrpc": "2.0", "id": 1, "method": "doctor"}])).await;
     for _ in 0..2 {
         assert_eq!(client.answer(Value::Null).await["error"]["code"], -32600);
