@@ -1,5 +1,6 @@
 //! Command agents, with real processes: what they get, what is read of them, and what their ends mean.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up may panic")]
 
 mod delegate_support;
 
@@ -259,7 +260,6 @@ async fn one_agents_fault_is_no_others() {
     assert_eq!(place.delegator.in_flight(), 0);
 }
 
-#[expect(clippy::unwrap_used, reason = "a test that cannot set itself up may panic")]
 fn make_executable(path: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,5 +1,6 @@
 //! Nothing an agent starts outlives its delegation, however it tries, and nothing else is touched.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up may panic")]
 
 mod delegate_support;
 
@@ -253,4 +254,51 @@ async fn a_delegation_inside_a_delegation_is_found_from_outside() {
     let place = Place::with(inner);
     place.run(&place.shell("env"), &place.assignment()).await;
     assert!(place.processes()[0].marker.starts_with("outer-7/"));
+}
+
+/// Not a test by itself: what `a_killed_servers_agents_die_with_it` runs as a server to kill.
+#[tokio::test]
+async fn as_a_server() {
+    let Ok(dir) = std::env::var("FLOWDRIVE_TEST_SERVER") else { return };
+    let place = Place::new();
+    let straggler = std::path::Path::new(&dir).join("straggler.sh");
+    std::fs::write(&straggler, "trap '' TERM\nwhile :; do sleep 1000; done\n").unwrap();
+    let agent = place.shell(&format!(
+        "trap '' TERM; setsid sh {0} >/dev/null 2>&1 </dev/null & sh {0} & echo up >{dir}/up; while :; do sleep 1000; done",
+        straggler.display()
+    ));
+    let notice = move |told: Notice| {
+        if let Notice::ProcessStarted(identity) = told {
+            std::fs::write(format!("{dir}/identity"), serde_json::to_string(&identity).unwrap() + "\n").unwrap();
+        }
+    };
+    place.delegator.delegate(&agent, &place.assignment(), &notice, &CancellationToken::new()).await;
+}
+
+#[tokio::test]
+async fn a_killed_servers_agents_die_with_it_and_the_rest_is_found_by_the_next() {
+    let place = Place::new();
+    let mut server = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "as_a_server"])
+        .env("FLOWDRIVE_TEST_SERVER", place.dir.path())
+        .env("TMPDIR", place.dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    place.wait_for("up").await;
+    let identity: flowdrive_engine::model::outcome::ProcessIdentity =
+        serde_json::from_str(&place.wait_for("identity").await).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let leader = |alive: Vec<(i32, String, String)>| alive.iter().any(|(pid, _, _)| *pid == identity.group);
+    tokio::time::timeout(SAFETY, async {
+        while leader(alive()) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the leader outlives its server");
+    assert!(place.delegator.end_orphan(&identity).await, "its children were left");
+    place.assert_nothing_left();
 }
