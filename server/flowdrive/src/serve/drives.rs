@@ -26,6 +26,7 @@ use super::backend::{Backend, Driving};
 use super::fault;
 use super::outbox::{CatchUp, Outbox, Source, notification};
 use super::progress::Tracker;
+use super::publisher::Publisher;
 
 /// What the client asked to be told, and can show.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +47,7 @@ struct Shared {
     backend: Arc<dyn Backend>,
     outbox: Outbox,
     client: Client,
+    publisher: Publisher,
     numbers: AtomicU64,
     live: Mutex<BTreeMap<u64, Live>>,
 }
@@ -63,8 +65,15 @@ pub(crate) struct LiveRun {
 }
 
 impl Drives {
-    pub(crate) fn new(backend: Arc<dyn Backend>, outbox: Outbox, client: Client) -> Self {
-        let shared = Shared { backend, outbox, client, numbers: AtomicU64::new(1), live: Mutex::new(BTreeMap::new()) };
+    pub(crate) fn new(backend: Arc<dyn Backend>, outbox: Outbox, client: Client, publisher: Publisher) -> Self {
+        let shared = Shared {
+            backend,
+            outbox,
+            client,
+            publisher,
+            numbers: AtomicU64::new(1),
+            live: Mutex::new(BTreeMap::new()),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -94,7 +103,7 @@ impl Drives {
     /// What the engine answers, or "request cancelled".
     pub(crate) async fn drive(&self, params: DriveParams, wishes: &Wishes) -> Result<Value, Error> {
         let number = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
-        let sink = Arc::new(Sink::new(number, self.shared.outbox.clone(), &params, wishes));
+        let sink = Arc::new(Sink::new(number, &self.shared, &params, wishes));
         let cancel = CancellationToken::new();
         self.live().insert(number, Live { sink: sink.clone(), cancel: cancel.clone() });
         let (answer, answered) = oneshot::channel();
@@ -211,6 +220,7 @@ pub(crate) fn defect(method: &str) -> Error {
 struct Sink {
     source: Arc<Source>,
     outbox: Outbox,
+    publisher: Publisher,
     display: Mutex<Display>,
 }
 
@@ -223,10 +233,15 @@ struct Display {
 }
 
 impl Sink {
-    fn new(number: u64, outbox: Outbox, params: &DriveParams, wishes: &Wishes) -> Self {
+    fn new(number: u64, shared: &Shared, params: &DriveParams, wishes: &Wishes) -> Self {
         let display = Display { token: params.work_done_token.clone(), ..Display::default() };
         let source = Source { drive: number, workspace: params.workspace.clone(), opt_out: wishes.opt_out.clone() };
-        Self { source: Arc::new(source), outbox, display: Mutex::new(display) }
+        Self {
+            source: Arc::new(source),
+            outbox: shared.outbox.clone(),
+            publisher: shared.publisher.clone(),
+            display: Mutex::new(display),
+        }
     }
 
     fn display(&self) -> MutexGuard<'_, Display> {
@@ -305,6 +320,7 @@ impl EventSink for Sink {
             self.report_in(&display);
         }
         drop(display);
+        self.publisher.note(self.source.workspace.as_deref(), &event);
         if !self.source.opt_out.contains(&event.event.kind()) {
             self.outbox.event(&self.source, event);
         }

@@ -2,6 +2,7 @@
 //! binary, such as a handler that panics, a client that stops reading, a drive that never ends.
 
 mod drives;
+mod editor;
 mod fake;
 mod lifecycle;
 mod requests;
