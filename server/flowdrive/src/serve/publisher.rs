@@ -131,7 +131,7 @@ impl Publisher {
                 self.mark(key());
             }
             Event::TaskAccepted { findings: 1.., .. } | Event::FeedbackOpened { .. } | Event::FeedbackClosed { .. } => {
-                self.mark(key())
+                self.mark(key());
             }
             _ => {}
         }
@@ -199,6 +199,29 @@ impl Publisher {
                 diagnostics::add_feedback(run, &records, &mut by_file);
                 return Ok(by_file);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outbox::Limits;
+    use super::super::tests::fake::{Fake, accepted, started};
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_for_a_client_that_shows_no_diagnostics() {
+        let (outbox, _requests) = Outbox::new(Limits::default());
+        let publisher = Publisher::new(Arc::new(Fake::default()), outbox);
+        let mut accepted = accepted("r", 2);
+        if let Event::TaskAccepted { findings, .. } = &mut accepted.event {
+            *findings = 1;
+        }
+        for on in [false, true] {
+            publisher.note(Some("/ws"), &started("r"));
+            publisher.note(Some("/ws"), &accepted);
+            assert_eq!((publisher.marked().len(), publisher.shown().runs.len()), (usize::from(on), usize::from(on)));
+            publisher.enable(false);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 mod drives;
 mod editor;
-mod fake;
+pub(super) mod fake;
 mod lifecycle;
 mod requests;
 

@@ -1,6 +1,6 @@
 //! Diagnostics and what can be done about them.
 
-use super::fake::{accepted, event, started};
+use super::fake::event;
 use super::*;
 
 async fn client() -> Client {
@@ -69,22 +69,4 @@ async fn findings_and_feedback_are_shown_answered_and_cleared() {
     client.request(json!(5), "drive", json!({"runId": "next"})).await;
     let (uri, shown) = client.diagnostics().await;
     assert_eq!((uri.as_str(), shown.len()), ("file:///ws/src/a.rs", 0), "the next run takes the place");
-}
-
-#[tokio::test]
-async fn a_client_that_shows_no_diagnostics_gets_none() {
-    let mut client = Client::introduced(json!({})).await;
-    client.request(json!(1), "drive", json!({"runId": "r"})).await;
-    client.told("flowdrive/progress").await;
-    client.engine.tasks.lock().unwrap().push(finding("src/a.rs"));
-    client.engine.tell(0, started("r"));
-    client.engine.tell(0, accepted("r", 2));
-    client.engine.drive(0).finish();
-    client.answer(json!(1)).await;
-    client.ask(json!(2), "shutdown", Value::Null).await;
-    client.notify("exit", Value::Null).await;
-    while let Some(message) = client.next().await {
-        assert_ne!(message["method"], "textDocument/publishDiagnostics");
-    }
-    assert!(client.aside.iter().all(|message| message["method"] != "textDocument/publishDiagnostics"));
 }

@@ -17,7 +17,7 @@ use super::super::backend::{Backend, Driving};
 use super::*;
 
 #[derive(Default)]
-pub(super) struct Fake {
+pub(in crate::serve) struct Fake {
     pub(super) configs: Mutex<Vec<Config>>,
     pub(super) drives: Mutex<Vec<Arc<FakeDrive>>>,
     /// The record of lifecycle events.
@@ -49,7 +49,7 @@ pub(super) fn event(run: &str, seq: u64, body: &Value) -> ProgressEvent {
     from_json(value)
 }
 
-pub(super) fn started(run: &str) -> ProgressEvent {
+pub(in crate::serve) fn started(run: &str) -> ProgressEvent {
     event(
         run,
         1,
@@ -57,7 +57,7 @@ pub(super) fn started(run: &str) -> ProgressEvent {
     )
 }
 
-pub(super) fn accepted(run: &str, seq: u64) -> ProgressEvent {
+pub(in crate::serve) fn accepted(run: &str, seq: u64) -> ProgressEvent {
     event(
         run,
         seq,
