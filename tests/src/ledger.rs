@@ -49,8 +49,7 @@ pub struct Span {
 /// # Errors
 /// When the file cannot be written.
 pub fn append(file: &Path, task: &str, worker: &str, what: What) -> io::Result<()> {
-    let entry =
-        Entry { task: task.to_owned(), worker: worker.to_owned(), pid: std::process::id(), what, at: now_ms() };
+    let entry = Entry { task: task.to_owned(), worker: worker.to_owned(), pid: std::process::id(), what, at: now_ms() };
     let mut line = serde_json::to_string(&entry)?;
     line.push('\n');
     OpenOptions::new().append(true).create(true).open(file)?.write_all(line.as_bytes())

@@ -189,12 +189,15 @@ impl Server {
     /// The Language Server Protocol's opening. Returns what the server answered.
     pub async fn initialize(&self, process_id: u32, options: Value) -> Value {
         let answer = self
-            .ok("initialize", json!({
-                "processId": process_id,
-                "capabilities": { "window": { "workDoneProgress": true } },
-                "workspaceFolders": [{ "uri": format!("file://{}", self.workspace), "name": "workspace" }],
-                "initializationOptions": options,
-            }))
+            .ok(
+                "initialize",
+                json!({
+                    "processId": process_id,
+                    "capabilities": { "window": { "workDoneProgress": true } },
+                    "workspaceFolders": [{ "uri": format!("file://{}", self.workspace), "name": "workspace" }],
+                    "initializationOptions": options,
+                }),
+            )
             .await;
         self.notify("initialized", json!({})).await;
         answer
@@ -510,22 +513,29 @@ impl Drop for Server {
 fn reply_to(message: &Value) -> Option<Value> {
     let (id, method) = (message.get("id")?, message.get("method")?.as_str()?);
     Some(match method {
-        "window/workDoneProgress/create" | "client/registerCapability" | "workspace/codeLens/refresh"
-        | "workspace/diagnostic/refresh" | "window/showMessageRequest" => {
+        "window/workDoneProgress/create"
+        | "client/registerCapability"
+        | "workspace/codeLens/refresh"
+        | "workspace/diagnostic/refresh"
+        | "window/showMessageRequest" => {
             json!({ "jsonrpc": "2.0", "id": id, "result": null })
         }
         "workspace/configuration" => {
             let count = message["params"]["items"].as_array().map_or(0, Vec::len);
             json!({ "jsonrpc": "2.0", "id": id, "result": vec![Value::Null; count] })
         }
-        _ => json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "this client has no such method" } }),
+        _ => {
+            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "this client has no such method" } })
+        }
     })
 }
 
 fn answer_to(messages: &[Value], id: i64) -> Option<Result<Value, RpcError>> {
     let answer = messages.iter().find(|message| message.get("method").is_none() && message["id"] == id)?;
     Some(match answer.get("error") {
-        Some(error) => Err(serde_json::from_value(error.clone()).unwrap_or_else(|e| panic!("{e} in the error {error}"))),
+        Some(error) => {
+            Err(serde_json::from_value(error.clone()).unwrap_or_else(|e| panic!("{e} in the error {error}")))
+        }
         None => Ok(answer["result"].clone()),
     })
 }

@@ -28,8 +28,14 @@ impl TestWorkspace {
         let ws = Self::empty();
         ws.write("README.md", "# A made-up project\n\nRuns are stored by `store`.\n");
         ws.write("src/lib.rs", "//! A made-up project.\npub mod store;\npub mod entry;\n");
-        ws.write("src/store.rs", "/// Stores a run.\npub fn store_run(name: &str) -> String {\n    name.to_owned()\n}\n");
-        ws.write("src/entry.rs", "/// Where runs enter.\npub fn entry() {\n    super::store::store_run(\"a run\");\n}\n");
+        ws.write(
+            "src/store.rs",
+            "/// Stores a run.\npub fn store_run(name: &str) -> String {\n    name.to_owned()\n}\n",
+        );
+        ws.write(
+            "src/entry.rs",
+            "/// Where runs enter.\npub fn entry() {\n    super::store::store_run(\"a run\");\n}\n",
+        );
         ws
     }
 

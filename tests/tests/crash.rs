@@ -1,4 +1,5 @@
 //! Crashes: whatever moment the server dies at, a resume loses nothing, pays for nothing twice, and leaves no process.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -15,7 +16,8 @@ async fn killed_in_mid_window_and_resumed_no_accepted_task_runs_again() {
     let ws = TestWorkspace::new();
     let gated = config::fixture(&ws, &["--gate", &ws.beside("gate"), "--fork", "1", "--ignore-term"]);
     ws.configure(&config::config([("quick", config::fixture(&ws, &[])), ("gated", gated)]));
-    let tasks = [task("map:a"), task("map:b"), task("map:c").agent("gated"), task("map:d").agent("gated"), task("map:e")];
+    let tasks =
+        [task("map:a"), task("map:b"), task("map:c").agent("gated"), task("map:d").agent("gated"), task("map:e")];
     let document = workflow(4, [phase("map", tasks), phase("then", [task("then:f")])]);
     let mut server = Server::start(&ws, Framing::Lsp).await;
     let (_, run) = server.start_drive(&document, json!({})).await;
@@ -39,7 +41,12 @@ async fn killed_in_mid_window_and_resumed_no_accepted_task_runs_again() {
         assert_eq!(runs[interrupted], 2, "{interrupted} was under way at the crash: {runs:?}");
     }
     // An interruption costs no attempt and is not the task's fault.
-    assert!(!server.lifecycle(&run).iter().any(|e| matches!(e.event, Event::TaskRetrying { .. } | Event::TaskParked { .. })));
+    assert!(
+        !server
+            .lifecycle(&run)
+            .iter()
+            .any(|e| matches!(e.event, Event::TaskRetrying { .. } | Event::TaskParked { .. }))
+    );
     // What the first server told is still part of the run's story, under the same numbers.
     let all: RunView = server.ok("showRun", server.here(json!({ "runId": run, "sinceSeq": 0 }))).await;
     assert_eq!(all.events[..before.len()], before[..]);

@@ -1,4 +1,5 @@
 //! The main job: a workflow is driven to its end, told step by step, and leaves a report that can be trusted.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -190,13 +191,16 @@ requiresEvidence = true
 "#,
     );
     let server = Server::start(&ws, Framing::Ndjson).await;
-    for (number, workflow) in [json!({ "id": "mine" }), json!({ "path": ".cw/workflows/mine.toml" })].iter().enumerate() {
+    for (number, workflow) in [json!({ "id": "mine" }), json!({ "path": ".cw/workflows/mine.toml" })].iter().enumerate()
+    {
         let params = json!({ "workflow": workflow, "inputs": { "question": "Why?" } });
         let id = server.send("drive", server.here(params)).await;
         let result: DriveResult = server.result(id).await;
         assert_eq!(result.status, RunStatus::Complete, "{result:#?}");
         assert_eq!(result.planned_workers, 3);
-        let input = |worker: &str| fs::read_to_string(ws.run_folder(&result.run_id).join("workers").join(worker).join("input.md"));
+        let input = |worker: &str| {
+            fs::read_to_string(ws.run_folder(&result.run_id).join("workers").join(worker).join("input.md"))
+        };
         let accepted = result.steps.iter().find(|step| step.action == StepAction::Accept).unwrap();
         let text = input(accepted.worker_id.as_ref().unwrap().as_str()).unwrap();
         assert!(text.contains("Why?"), "the question is in the agent's input: {text}");
@@ -252,10 +256,13 @@ async fn phases_follow_each_other_and_steps_are_in_task_order() {
     let (slow, fast) = (config::fixture(&ws, &["--gate", &ws.beside("gate")]), config::fixture(&ws, &[]));
     ws.configure(&config::config([("fast", fast), ("slow", slow)]));
     let server = Server::start(&ws, Framing::Ndjson).await;
-    let workflow = workflow(4, [
-        phase("map", [task("map:z").agent("slow"), task("map:a"), task("map:m")]),
-        phase("assess", [task("assess:b"), task("assess:a")]),
-    ]);
+    let workflow = workflow(
+        4,
+        [
+            phase("map", [task("map:z").agent("slow"), task("map:a"), task("map:m")]),
+            phase("assess", [task("assess:b"), task("assess:a")]),
+        ],
+    );
     let (request, run) = server.start_drive(&workflow, json!({})).await;
     server.wait_events("the quick ones to be accepted", 2, |e| matches!(e, Event::TaskAccepted { .. })).await;
     let early = server.lifecycle(&run);
@@ -290,8 +297,7 @@ async fn once_fills_one_window_and_stops() {
     assert_eq!(last.status, RunStatus::Complete, "{last:#?}");
     assert!(ws.agent_runs().values().all(|runs| *runs == 1), "{:?}", ws.agent_runs());
 
-    let again: DriveResult =
-        server.ok("resume", server.here(json!({ "runId": first.run_id, "once": true }))).await;
+    let again: DriveResult = server.ok("resume", server.here(json!({ "runId": first.run_id, "once": true }))).await;
     assert_eq!((again.status, &again.commit_id), (RunStatus::Complete, &last.commit_id), "a finished run stays so");
     server.finish().await;
 }
@@ -333,7 +339,11 @@ async fn what_cannot_be_planned_is_refused_with_its_place_and_leaves_no_trace() 
 
     let twice = workflow(1, [phase("map", [task("map:a"), task("map:a")])]);
     let error = server.err("drive", server.here(json!({ "workflow": { "inline": twice } }))).await;
-    assert_eq!(error.assert_kind(ErrorKind::WorkflowInvalid).field.as_deref(), Some("phases[0].tasks[1].id"), "{error:?}");
+    assert_eq!(
+        error.assert_kind(ErrorKind::WorkflowInvalid).field.as_deref(),
+        Some("phases[0].tasks[1].id"),
+        "{error:?}"
+    );
 
     let error = server.err("drive", server.here(json!({ "workflow": { "id": "no-such-workflow" } }))).await;
     assert!(error.message.contains("no-such-workflow"), "{error:?}");

@@ -1,4 +1,5 @@
 //! Endpoint agents: what they are sent, and what becomes of every kind of answer.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
@@ -46,10 +47,12 @@ async fn the_request_has_the_agreed_shape_alone_and_in_a_window() {
     assert_eq!(exchanges.len(), 4);
     for exchange in &exchanges {
         let request = &exchange.request;
-        let content_type = request.headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value.as_str());
+        let content_type =
+            request.headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value.as_str());
         assert_eq!((request.method.as_str(), content_type), ("POST", Some("application/json")));
         let body = request.json();
-        let mut fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).filter(|f| *f != "model").collect();
+        let mut fields: Vec<&str> =
+            body.as_object().unwrap().keys().map(String::as_str).filter(|f| *f != "model").collect();
         fields.sort_unstable();
         assert_eq!(fields, ["manifest", "prompt", "resultPath", "sandboxProfileId"], "{body:#}");
         for field in ["workerDir", "manifestPath", "inputPath", "resultPath", "prompt"] {
@@ -118,7 +121,8 @@ async fn an_answer_that_is_none_is_never_taken_for_a_success() {
 #[tokio::test]
 async fn a_result_beside_usage_is_a_result() {
     let text = results::text(results::Kind::Good, "map:0", CITE).unwrap();
-    let stdout = json!({ "result": text, "model": "made-up-model", "usage": { "input_tokens": 7, "output_tokens": 5 } });
+    let stdout =
+        json!({ "result": text, "model": "made-up-model", "usage": { "input_tokens": 7, "output_tokens": 5 } });
     let endpoint = EndpointServer::start(move |_| {
         std::future::ready(Response::json(&json!({ "exitCode": 0, "stdout": stdout.to_string() })))
     })
@@ -152,10 +156,9 @@ async fn many_bytes_of_many_scripts_arrive_whole() {
     let long = "漢字かな".repeat(20_000);
     let text = format!("{}\n{long}\n", results::text(results::Kind::Good, "map:0", CITE).unwrap());
     let sent = text.clone();
-    let endpoint = EndpointServer::start(move |_| {
-        std::future::ready(Response::json(&json!({ "exitCode": 0, "stdout": sent })))
-    })
-    .await;
+    let endpoint =
+        EndpointServer::start(move |_| std::future::ready(Response::json(&json!({ "exitCode": 0, "stdout": sent }))))
+            .await;
     let (ws, result) = drive(&endpoint, 1, 1).await;
     assert_eq!(result.status, RunStatus::Complete, "{}", reasons(&result));
     let worker = result.steps.iter().find_map(|step| step.worker_id.clone()).unwrap();

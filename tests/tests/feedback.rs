@@ -1,5 +1,6 @@
 //! What happens to a result that does not hold: tried again with the reason, parked with a feedback record, and closed
 //! by a person in one of three ways.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 
@@ -59,11 +60,14 @@ async fn three_refusals_park_the_task_and_open_one_record() {
             .filter(|step| step.action != StepAction::Dispatch)
             .map(|step| (step.action, step.status, step.attempts))
             .collect();
-        assert_eq!(steps, [
-            (StepAction::Fulfill, StepStatus::Failed, Some(1)),
-            (StepAction::Fulfill, StepStatus::Failed, Some(2)),
-            (StepAction::Park, StepStatus::Parked, Some(3)),
-        ]);
+        assert_eq!(
+            steps,
+            [
+                (StepAction::Fulfill, StepStatus::Failed, Some(1)),
+                (StepAction::Fulfill, StepStatus::Failed, Some(2)),
+                (StepAction::Park, StepStatus::Parked, Some(3)),
+            ]
+        );
         let reason = result.steps.iter().find(|s| s.action == StepAction::Park).unwrap().reason.clone().unwrap();
         assert!(reason.contains("(attempt 3/3)") && reason.contains("evidence"), "{reason}");
 
@@ -76,7 +80,8 @@ async fn three_refusals_park_the_task_and_open_one_record() {
         let retries = events.iter().filter(|event| matches!(event, Event::TaskRetrying { .. })).count();
         assert_eq!(retries, 2);
         assert!(events.iter().any(|e| matches!(e, Event::TaskParked { attempts: 3, .. })));
-        let opened = events.iter().any(|e| matches!(e, Event::FeedbackOpened { feedback_id, .. } if *feedback_id == record.id));
+        let opened =
+            events.iter().any(|e| matches!(e, Event::FeedbackOpened { feedback_id, .. } if *feedback_id == record.id));
         assert!(opened, "{events:#?}");
         let report = fs::read_to_string(&result.report_path).unwrap();
         assert!(report.contains("map:bad") && report.contains("evidence"), "the report says what parked and why");
@@ -88,8 +93,11 @@ async fn three_refusals_park_the_task_and_open_one_record() {
 async fn the_next_attempt_is_told_what_was_refused_and_why() {
     let ws = TestWorkspace::new();
     let (server, result, _) = parked(&ws, Framing::Ndjson).await;
-    let workers: Vec<String> =
-        ledger::read(&ws.ledger()).into_iter().filter(|e| e.task == "map:bad" && e.what == ledger::What::Start).map(|e| e.worker).collect();
+    let workers: Vec<String> = ledger::read(&ws.ledger())
+        .into_iter()
+        .filter(|e| e.task == "map:bad" && e.what == ledger::What::Start)
+        .map(|e| e.worker)
+        .collect();
     assert_eq!(workers.len(), 3);
     let inputs: Vec<String> = workers.iter().map(|worker| input_of(&ws, result.run_id.as_str(), worker)).collect();
     // Ids derive from task and attempt, so each attempt has a folder of its own.
@@ -237,7 +245,11 @@ async fn attempts_are_counted_across_servers() {
     let server = Server::start(&ws, Framing::Ndjson).await;
     let first = server.drive(&workflow(1, [phase("map", [task("map:a")])]), json!({ "once": true })).await;
     server.finish().await;
-    assert_eq!((first.status, ws.agent_runs()["map:a"]), (RunStatus::InProgress, 1), "one window, one attempt: {first:#?}");
+    assert_eq!(
+        (first.status, ws.agent_runs()["map:a"]),
+        (RunStatus::InProgress, 1),
+        "one window, one attempt: {first:#?}"
+    );
     let server = Server::start(&ws, Framing::Ndjson).await;
     let last: DriveResult = server.ok("resume", server.here(json!({ "runId": first.run_id }))).await;
     assert_eq!((last.status, ws.agent_runs()["map:a"]), (RunStatus::Parked, 3), "{last:#?}");
@@ -256,6 +268,9 @@ async fn a_result_left_by_a_failed_attempt_is_never_accepted() {
     let server = Server::start(&ws, Framing::Ndjson).await;
     let result = server.drive(&workflow(1, [phase("map", [task("map:a")])]), json!({ "maxAttempts": 2 })).await;
     assert_eq!(result.status, RunStatus::Parked, "{result:#?}");
-    assert!(result.steps.iter().any(|s| s.reason.as_deref().is_some_and(|r| r.contains("no result.md"))), "{result:#?}");
+    assert!(
+        result.steps.iter().any(|s| s.reason.as_deref().is_some_and(|r| r.contains("no result.md"))),
+        "{result:#?}"
+    );
     server.finish().await;
 }

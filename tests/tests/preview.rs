@@ -1,4 +1,5 @@
 //! `preview` says what `drive` would do, and does nothing: no agent, no file, no lock.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flowdrive_protocol::run::{CacheVerdict, DrivePreview, DriveResult, NextAction, TaskStatus};
 use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, task, tree, workflow};
@@ -36,7 +37,10 @@ async fn of_a_run_touches_nothing_and_follows_its_state() {
     let before = ws.snapshot();
     let preview: DrivePreview = server.ok("preview", params.clone()).await;
     tree::assert_same(&before, &ws.snapshot(), "after preview of a run under way");
-    assert_eq!((preview.next_action, preview.next_task_id.as_ref().map(AsRef::as_ref)), (NextAction::Dispatch, Some("then:b")));
+    assert_eq!(
+        (preview.next_action, preview.next_task_id.as_ref().map(AsRef::as_ref)),
+        (NextAction::Dispatch, Some("then:b"))
+    );
     assert_eq!((preview.completed_workers, preview.pending_workers), (1, 1));
     assert_eq!(preview.plan[0].tasks[0].status, TaskStatus::Completed);
 
@@ -72,8 +76,7 @@ async fn tells_what_stands_in_the_way() {
     let server = Server::start(&ws, Framing::Ndjson).await;
     let workflow = workflow(1, [phase("map", [task("map:a").agent("nobody")])]);
     let before = ws.snapshot();
-    let preview: DrivePreview =
-        server.ok("preview", server.here(json!({ "workflow": { "inline": workflow } }))).await;
+    let preview: DrivePreview = server.ok("preview", server.here(json!({ "workflow": { "inline": workflow } }))).await;
     assert_eq!((preview.next_action, preview.agent_configured), (NextAction::Blocked, false), "{preview:#?}");
     let told = format!("{:?} {:?}", preview.blockers, preview.plan[0].tasks[0].blockers);
     assert!(told.contains("nobody"), "{told}");

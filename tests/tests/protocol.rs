@@ -1,4 +1,5 @@
 //! The conversation itself: both framings, the lifecycle, faults of the client, and many requests at once.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::event::Event;
@@ -33,8 +34,18 @@ async fn newline_json_needs_no_handshake_and_server_info_lists_the_methods() {
     let info: ServerInfo = server.ok(m::SERVER_INFO, json!({ "protocolVersion": 1 })).await;
     assert_eq!((info.name.as_str(), info.protocol_version), ("flowdrive", flowdrive_protocol::PROTOCOL_VERSION));
     for method in [
-        m::DRIVE, m::PREVIEW, m::RESUME, m::RESOLVE_FEEDBACK, m::STOP, m::LIST_RUNS, m::SHOW_RUN, m::LIST_FEEDBACK,
-        m::LIST_WORKFLOWS, m::VERIFY_RUN, m::DOCTOR, m::SERVER_INFO,
+        m::DRIVE,
+        m::PREVIEW,
+        m::RESUME,
+        m::RESOLVE_FEEDBACK,
+        m::STOP,
+        m::LIST_RUNS,
+        m::SHOW_RUN,
+        m::LIST_FEEDBACK,
+        m::LIST_WORKFLOWS,
+        m::VERIFY_RUN,
+        m::DOCTOR,
+        m::SERVER_INFO,
     ] {
         assert!(info.methods.iter().any(|known| known == method), "{method} is not in {:?}", info.methods);
     }
@@ -104,8 +115,12 @@ async fn one_bad_message_is_answered_and_the_next_one_served() {
 async fn frames_may_arrive_byte_by_byte_with_lower_case_headers_and_in_one_piece() {
     let ws = TestWorkspace::new();
     let server = Server::start(&ws, Framing::Lsp).await;
-    let body = json!({ "jsonrpc": "2.0", "id": 901, "method": "listRuns", "params": server.here(json!({})) }).to_string();
-    let frame = format!("content-length: {}\r\ncontent-type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n{body}", body.len());
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 901, "method": "listRuns", "params": server.here(json!({})) }).to_string();
+    let frame = format!(
+        "content-length: {}\r\ncontent-type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n{body}",
+        body.len()
+    );
     for byte in frame.as_bytes() {
         server.send_raw(&[*byte]).await;
     }
@@ -217,11 +232,8 @@ async fn a_drive_in_flight_holds_up_nothing_else() {
 async fn stdout_carries_frames_only_whatever_is_logged() {
     let ws = TestWorkspace::new();
     ws.configure(&config::config([("loud", config::fixture(&ws, &["--print", "loud words of an agent"]))]));
-    let server = Server::builder(&ws, Framing::Lsp)
-        .env("RUST_LOG", "trace")
-        .env("FLOWDRIVE_LOG", "trace")
-        .start()
-        .await;
+    let server =
+        Server::builder(&ws, Framing::Lsp).env("RUST_LOG", "trace").env("FLOWDRIVE_LOG", "trace").start().await;
     let result = server.drive(&one_task(), json!({ "workDoneToken": "t" })).await;
     assert_eq!(result.status, RunStatus::Complete);
     // The reader of this harness fails on anything that is not a frame; so does this, on what a frame may hold.
@@ -240,7 +252,9 @@ async fn events_can_be_opted_out_of_by_name() {
     server.drive(&one_task(), json!({})).await;
     let events = server.events();
     assert!(events.iter().any(|event| matches!(event.event, Event::TaskAccepted { .. })));
-    assert!(!events.iter().any(|event| matches!(event.event, Event::TaskDispatched { .. } | Event::AgentActivity { .. })));
+    assert!(
+        !events.iter().any(|event| matches!(event.event, Event::TaskDispatched { .. } | Event::AgentActivity { .. }))
+    );
     server.finish().await;
 }
 

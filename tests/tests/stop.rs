@@ -1,5 +1,6 @@
 //! Every way a drive ends early: asked to stop, cancelled, signalled, or left by its client. Whichever it is, the run
 //! can be carried on, and no process is left.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Stdio;
 
@@ -46,7 +47,10 @@ async fn a_graceful_stop_settles_what_is_in_flight_and_starts_nothing() {
         assert_eq!((result.stopped, result.completed_workers), (Some(StopMode::Graceful), 2), "{result:#?}");
         assert!(matches!(result.status, RunStatus::InProgress | RunStatus::Blocked), "{result:#?}");
         assert_eq!(ws.agent_runs().len(), 2, "nothing new was started");
-        assert!(result.reason.as_deref().is_some_and(|reason| reason.contains(&run)), "it says how to resume: {result:#?}");
+        assert!(
+            result.reason.as_deref().is_some_and(|reason| reason.contains(&run)),
+            "it says how to resume: {result:#?}"
+        );
         let nobody: StopResult = server.ok("stop", server.here(json!({ "runId": run }))).await;
         assert!(!nobody.driving, "nobody drives it any more");
         server.finish().await;
@@ -204,7 +208,11 @@ async fn output_without_end_fails_that_agent_alone() {
     let server = Server::start(&ws, Framing::Ndjson).await;
     let document = workflow(2, [phase("map", [task("map:a"), task("map:b").agent("flood")])]);
     let result = server.drive(&document, json!({ "maxAttempts": 1 })).await;
-    assert_eq!((result.status, result.completed_workers, result.parked_workers), (RunStatus::Parked, 1, 1), "{result:#?}");
+    assert_eq!(
+        (result.status, result.completed_workers, result.parked_workers),
+        (RunStatus::Parked, 1, 1),
+        "{result:#?}"
+    );
     let reason = result.steps.iter().filter_map(|step| step.reason.as_deref()).collect::<Vec<_>>().join("\n");
     assert!(reason.contains("stdout"), "{reason}");
     server.finish().await;

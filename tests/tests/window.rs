@@ -1,5 +1,6 @@
 //! The window: how many agents are in flight at once, of both kinds together, and that the record does not depend on
 //! who ends first.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

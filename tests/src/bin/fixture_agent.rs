@@ -122,7 +122,12 @@ impl Options {
         for _ in 0..self.fork {
             // The marker in the child's command line is how a test finds it when its parent is gone.
             let marker = self.worker.as_deref().unwrap_or(Path::new("?"));
-            Command::new(env::current_exe()?).arg("--linger").arg("--worker").arg(marker).stdin(Stdio::null()).spawn()?;
+            Command::new(env::current_exe()?)
+                .arg("--linger")
+                .arg("--worker")
+                .arg(marker)
+                .stdin(Stdio::null())
+                .spawn()?;
         }
         if self.ignore_term {
             ignore_term()?;
