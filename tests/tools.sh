@@ -2,7 +2,9 @@
 # `.cache/` in the repository; nothing is written to the user's home, but for packages of the system.
 # shellcheck shell=bash
 
+# shellcheck disable=SC2034 # used by those who source this
 readonly NEXTEST_VERSION=0.9.148
+# shellcheck disable=SC2034
 readonly DENY_VERSION=0.20.2
 
 tools_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

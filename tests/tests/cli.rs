@@ -1,10 +1,12 @@
 //! The command line: a client of the same server. What it prints, and what it exits with.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::process::Output;
+use std::process::{Child, Output, Stdio};
 
 use flowdrive_protocol::run::{DrivePreview, DriveResult, RunStatus};
-use flowdrive_tests::{TestWorkspace, config};
+use flowdrive_tests::{TestWorkspace, census, config, wait};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 const WORKFLOW: &str = r#"
@@ -115,4 +117,50 @@ fn doctor_and_schema_answer_with_nothing_set_up() {
     assert!(doctor["checks"].as_array().is_some_and(|checks| !checks.is_empty()), "{doctor:#}");
     let schema = ws.flowdrive(&["schema"]).output().unwrap();
     assert!(schema.status.success(), "{}", text(&schema));
+}
+
+/// `drive` under way, with an agent that waits at a gate and does not heed SIGTERM.
+async fn under_way(ws: &TestWorkspace) -> Child {
+    ws.write("mine.toml", WORKFLOW);
+    let stubborn = config::fixture(ws, &["--gate", &ws.beside("gate"), "--fork", "1", "--ignore-term"]);
+    ws.configure(&config::config([("stubborn", stubborn)]));
+    let config = ws.config_file();
+    let mut command = ws.flowdrive(&["drive", "mine.toml", "--concurrency", "1", "--workspace"]);
+    command.arg(ws.path()).arg("--config").arg(config);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait::until("the agent to run", || (ws.agent_runs().len() == 1).then_some(())).await;
+    child
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+}
+
+#[tokio::test]
+async fn an_interrupt_settles_what_is_in_flight_and_says_how_to_go_on() {
+    let ws = TestWorkspace::new();
+    let child = under_way(&ws).await;
+    signal(&child, Signal::SIGINT);
+    // Nothing tells from outside that the signal has arrived; a gate opened too early would only let more tasks through.
+    wait::until("the stop to be recorded", || {
+        let runs = std::fs::read_dir(ws.path().join(".cw/runs")).ok()?;
+        let mut journals = runs.filter_map(|run| std::fs::read_to_string(run.ok()?.path().join("journal.jsonl")).ok());
+        journals.any(|journal| journal.contains("stopRequested")).then_some(())
+    })
+    .await;
+    ws.open_gate("gate");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "in progress: {}", text(&output));
+    assert!(text(&output).contains("flowdrive resume"), "{}", text(&output));
+    assert_eq!(ws.agent_runs().len(), 1, "nothing new was started");
+    census::assert_none(ws.root(), &[], "after an interrupt");
+}
+
+#[tokio::test]
+async fn a_killed_command_line_leaves_nothing_running() {
+    let ws = TestWorkspace::new();
+    let mut child = under_way(&ws).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    census::wait_until_none(ws.root(), &[]).await;
 }
