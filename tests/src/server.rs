@@ -139,6 +139,7 @@ impl Builder<'_> {
             stdin: Arc::new(AsyncMutex::new(Some(stdin))),
             heard: Arc::default(),
             changed: watch::channel(()).0,
+            reading: watch::channel(true).0,
             next_id: AtomicI64::new(1),
             ended: false,
         };
@@ -163,6 +164,7 @@ pub struct Server {
     stdin: Arc<AsyncMutex<Option<ChildStdin>>>,
     heard: Arc<Mutex<Heard>>,
     changed: watch::Sender<()>,
+    reading: watch::Sender<bool>,
     next_id: AtomicI64,
     ended: bool,
 }
@@ -307,6 +309,11 @@ impl Server {
     }
 
     // Listening
+
+    /// Stops reading what the server says, as a client that hangs does, or goes on.
+    pub fn read(&self, reading: bool) {
+        self.reading.send_replace(reading);
+    }
 
     /// Everything the server said so far, in order.
     #[must_use]
@@ -461,10 +468,10 @@ impl Server {
 
     fn listen(&self, stdout: tokio::process::ChildStdout) {
         let (framing, heard, changed) = (self.framing, Arc::clone(&self.heard), self.changed.clone());
-        let stdin = Arc::clone(&self.stdin);
+        let (stdin, mut reading) = (Arc::clone(&self.stdin), self.reading.subscribe());
         tokio::spawn(async move {
             let mut stdout = BufReader::new(stdout);
-            loop {
+            while reading.wait_for(|reading| *reading).await.is_ok() {
                 let read = framing.read(&mut stdout).await;
                 let (going_on, reply) = {
                     let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::run::{DriveResult, RunStatus, RunView, StepAction, StepStatus, TaskStatus};
 use flowdrive_tests::workspace::CITE;
-use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, sequential, task, workflow};
+use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, sequential, task, wait, workflow};
 use serde_json::{Value, json};
 
 /// Lifecycle events are numbered 1, 2, 3 ...; activity carries the number before it.
@@ -248,6 +248,49 @@ async fn a_client_that_missed_events_gets_the_same_ones_again() {
     let rest: RunView = server.ok("showRun", server.here(json!({ "runId": run, "sinceSeq": 3 }))).await;
     assert_eq!(rest.events, live[3..]);
     server.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_slows_nobody_and_loses_no_lifecycle_event() {
+    for framing in Framing::BOTH {
+        let ws = TestWorkspace::new();
+        ws.configure(&config::config([("loud", config::fixture(&ws, &["--print-mb", "1"]))]));
+        let server = Server::start(&ws, framing).await;
+        let document = workflow(4, [phase("map", (0..24).map(|n| task(&format!("map:{n}"))))]);
+        let (request, run) = server.start_drive(&document, json!({})).await;
+        server.read(false);
+        // Far more than a pipe holds is said meanwhile; the drive gets to its end all the same.
+        let journal = ws.run_folder(&run).join("journal.jsonl");
+        wait::until("the run to end on disk", || {
+            fs::read_to_string(&journal).is_ok_and(|text| text.contains("driveFinished")).then_some(())
+        })
+        .await;
+        assert_eq!(ws.agent_runs().len(), 24);
+        server.read(true);
+        let result: DriveResult = server.result(request).await;
+        assert_eq!(result.status, RunStatus::Complete);
+        assert_numbered(&server.events());
+        let live = server.lifecycle(&run);
+        let view: RunView = server.ok("showRun", server.here(json!({ "runId": run, "sinceSeq": 0 }))).await;
+        assert_eq!(view.events, live);
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_token_the_server_makes_one_for_an_editor_that_shows_progress() {
+    let ws = TestWorkspace::new();
+    let server = Server::start(&ws, Framing::Lsp).await;
+    server.drive(&workflow(2, [phase("map", [task("map:a"), task("map:b")])]), json!({})).await;
+    let messages = server.finish().await;
+    let made = messages.iter().find(|message| message["method"] == "window/workDoneProgress/create").unwrap();
+    let token = &made["params"]["token"];
+    let kinds: Vec<&Value> = messages
+        .iter()
+        .filter(|message| message["method"] == "$/progress" && message["params"]["token"] == *token)
+        .map(|message| &message["params"]["value"]["kind"])
+        .collect();
+    assert_eq!((kinds.first(), kinds.last()), (Some(&&json!("begin")), Some(&&json!("end"))), "{kinds:?}");
 }
 
 #[tokio::test]
