@@ -54,9 +54,10 @@ else
 fi
 if [ ${#filters[@]} -eq 0 ]; then cargo test --workspace --locked --doc; fi
 
-if [ $editors = yes ] && [ -f tests/editors/run.sh ]; then
+if [ $editors = yes ] && [ -x tests/editors/setup.sh ]; then
   say "testing in the editors"
-  [ ! -f tests/editors/setup.sh ] || bash tests/editors/setup.sh
-  bash tests/editors/run.sh
+  tests/editors/setup.sh
+  for runner in tests/editors/*/run.sh; do [ ! -f "$runner" ] || bash "$runner"; done
+  for runner in tests/editors/*/run.mjs; do [ ! -f "$runner" ] || node "$runner"; done
 fi
 say "every test passed"
