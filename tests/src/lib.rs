@@ -6,10 +6,14 @@
 //! A panic here is a failed test; every panic that concerns a server carries the end of its log.
 
 pub mod binary;
+pub mod builder;
 pub mod census;
 pub mod config;
 pub mod endpoint;
+pub mod events;
+pub mod fault;
 pub mod framing;
+mod hearing;
 pub mod ledger;
 pub mod results;
 pub mod server;
@@ -18,7 +22,8 @@ pub mod wait;
 pub mod workflow;
 pub mod workspace;
 
+pub use fault::RpcError;
 pub use framing::Framing;
-pub use server::{RpcError, Server};
+pub use server::Server;
 pub use workflow::{phase, sequential, task, workflow};
 pub use workspace::TestWorkspace;

@@ -3,154 +3,27 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
-use flowdrive_protocol::error::{ErrorData, ErrorKind};
 use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::run::DriveResult;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
-use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::sync::Mutex as AsyncMutex;
 
+use crate::builder::Builder;
+use crate::census;
+use crate::fault::RpcError;
 use crate::framing::Framing;
+use crate::hearing::{Heard, Hearing, answer_to, progress};
 use crate::wait::{self, within};
 use crate::workspace::TestWorkspace;
-use crate::{binary, census};
-
-/// An error as JSON-RPC carries it.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-pub struct RpcError {
-    /// The code.
-    pub code: i64,
-    /// The message.
-    pub message: String,
-    /// What else there is.
-    pub data: Option<Value>,
-}
-
-impl RpcError {
-    /// The domain fault's details.
-    ///
-    /// # Panics
-    /// When there are none.
-    #[must_use]
-    pub fn details(&self) -> ErrorData {
-        let data = self.data.clone().unwrap_or_else(|| panic!("an error without data: {self:?}"));
-        serde_json::from_value(data).unwrap_or_else(|error| panic!("{error} in the data of {self:?}"))
-    }
-
-    /// Asserts the kind, that the code belongs to it, and that there is a hint.
-    ///
-    /// # Panics
-    /// When one of them is wrong.
-    pub fn assert_kind(&self, kind: ErrorKind) -> ErrorData {
-        let details = self.details();
-        assert_eq!((details.kind, self.code), (kind, kind.code()), "{self:?}");
-        assert!(!details.hint.trim().is_empty(), "a fault without a hint: {self:?}");
-        assert!(!self.message.trim().is_empty(), "a fault without a message: {self:?}");
-        details
-    }
-}
-
-#[derive(Debug, Default)]
-struct Heard {
-    messages: Vec<Value>,
-    /// Set when the stream ended, with why if that was a fault.
-    ended: Option<Result<(), String>>,
-}
-
-/// How a server is started.
-#[derive(Debug)]
-pub struct Builder<'a> {
-    ws: &'a TestWorkspace,
-    framing: Framing,
-    arguments: Vec<String>,
-    environment: Vec<(String, String)>,
-    options: Value,
-    process_id: Option<u32>,
-    handshake: bool,
-}
-
-impl Builder<'_> {
-    /// An argument after `serve --stdio`.
-    #[must_use]
-    pub fn arg(mut self, argument: &str) -> Self {
-        self.arguments.push(argument.to_owned());
-        self
-    }
-
-    /// A variable of the server's environment.
-    #[must_use]
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.environment.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// `initializationOptions`.
-    #[must_use]
-    pub fn options(mut self, options: Value) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// `initialize.processId`; this test's own when not set.
-    #[must_use]
-    pub fn process_id(mut self, pid: u32) -> Self {
-        self.process_id = Some(pid);
-        self
-    }
-
-    /// Leaves `initialize` to the test.
-    #[must_use]
-    pub fn without_handshake(mut self) -> Self {
-        self.handshake = false;
-        self
-    }
-
-    /// Starts it.
-    ///
-    /// # Panics
-    /// When it does not start, or refuses `initialize`.
-    pub async fn start(self) -> Server {
-        static COUNT: AtomicI64 = AtomicI64::new(1);
-        let log = self.ws.root().join(format!("server-{}.log", COUNT.fetch_add(1, Ordering::Relaxed)));
-        let mut command = self.ws.command(binary::flowdrive());
-        command.args(["serve", "--stdio", "--config"]).arg(self.ws.config_file()).args(&self.arguments);
-        command.envs(self.environment);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(fs::File::create(&log).expect("the log can be made"));
-        let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("the server starts");
-        let pid = child.id().expect("a new process has an id");
-        let stdin = child.stdin.take().expect("stdin is piped");
-        let stdout = child.stdout.take().expect("stdout is piped");
-        let server = Server {
-            framing: self.framing,
-            root: self.ws.root().to_owned(),
-            workspace: self.ws.text(),
-            log,
-            pid,
-            child,
-            stdin: Arc::new(AsyncMutex::new(Some(stdin))),
-            heard: Arc::default(),
-            changed: watch::channel(()).0,
-            reading: watch::channel(true).0,
-            next_id: AtomicI64::new(1),
-            ended: false,
-        };
-        server.listen(stdout);
-        if self.handshake && self.framing == Framing::Lsp {
-            let process_id = self.process_id.unwrap_or_else(std::process::id);
-            server.initialize(process_id, self.options).await;
-        }
-        server
-    }
-}
 
 /// A server under test. End it with [`Server::finish`], or by one of the harder ways; dropping it unended fails the test.
 #[derive(Debug)]
@@ -162,24 +35,31 @@ pub struct Server {
     pid: u32,
     child: Child,
     stdin: Arc<AsyncMutex<Option<ChildStdin>>>,
-    heard: Arc<Mutex<Heard>>,
-    changed: watch::Sender<()>,
-    reading: watch::Sender<bool>,
+    hearing: Hearing,
     next_id: AtomicI64,
     ended: bool,
 }
 
 impl Server {
     /// A server for this workspace.
-    #[must_use]
     pub fn builder(ws: &TestWorkspace, framing: Framing) -> Builder<'_> {
-        let (arguments, environment) = (Vec::new(), Vec::new());
-        Builder { ws, framing, arguments, environment, options: json!({}), process_id: None, handshake: true }
+        Builder::new(ws, framing)
     }
 
     /// A started server that has been through `initialize`, where the framing has one.
     pub async fn start(ws: &TestWorkspace, framing: Framing) -> Self {
         Self::builder(ws, framing).start().await
+    }
+
+    pub(crate) fn spawn(ws: &TestWorkspace, framing: Framing, command: Command, log: PathBuf) -> Self {
+        let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("the server starts");
+        let pid = child.id().expect("a new process has an id");
+        let stdin = Arc::new(AsyncMutex::new(child.stdin.take()));
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let hearing = Hearing::start(framing, stdout, Arc::clone(&stdin));
+        let (root, workspace) = (ws.root().to_owned(), ws.text());
+        let next_id = AtomicI64::new(1);
+        Self { framing, root, workspace, log, pid, child, stdin, hearing, next_id, ended: false }
     }
 
     /// Its process.
@@ -312,7 +192,7 @@ impl Server {
 
     /// Stops reading what the server says, as a client that hangs does, or goes on.
     pub fn read(&self, reading: bool) {
-        self.reading.send_replace(reading);
+        self.hearing.read(reading);
     }
 
     /// Everything the server said so far, in order.
@@ -348,7 +228,7 @@ impl Server {
 
     /// Waits until what was said gives a value.
     pub async fn wait_for<T>(&self, what: &str, find: impl Fn(&[Value]) -> Option<T>) -> T {
-        let mut changed = self.changed.subscribe();
+        let mut changed = self.hearing.changes();
         let search = async {
             loop {
                 changed.mark_unchanged();
@@ -423,7 +303,7 @@ impl Server {
             Err(_) => self.fail("the server does not end"),
         };
         self.ended = true;
-        let mut changed = self.changed.subscribe();
+        let mut changed = self.hearing.changes();
         within("the server's output to end", async {
             while self.heard().ended.is_none() {
                 if changed.changed().await.is_err() {
@@ -463,44 +343,7 @@ impl Server {
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn listen(&self, stdout: tokio::process::ChildStdout) {
-        let (framing, heard, changed) = (self.framing, Arc::clone(&self.heard), self.changed.clone());
-        let (stdin, mut reading) = (Arc::clone(&self.stdin), self.reading.subscribe());
-        tokio::spawn(async move {
-            let mut stdout = BufReader::new(stdout);
-            while reading.wait_for(|reading| *reading).await.is_ok() {
-                let read = framing.read(&mut stdout).await;
-                let (going_on, reply) = {
-                    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-                    match read {
-                        Ok(Some(message)) => {
-                            let reply = reply_to(&message);
-                            heard.messages.push(message);
-                            (true, reply)
-                        }
-                        Ok(None) => {
-                            heard.ended = Some(Ok(()));
-                            (false, None)
-                        }
-                        Err(fault) => {
-                            heard.ended = Some(Err(format!("stdout carried something else than frames: {fault}")));
-                            (false, None)
-                        }
-                    }
-                };
-                changed.send_replace(());
-                if let (Some(reply), Some(stdin)) = (reply, stdin.lock().await.as_mut()) {
-                    // A server that ends may close its input before it reads our answer.
-                    let _ = stdin.write_all(&framing.frame(&reply.to_string())).await;
-                }
-                if !going_on {
-                    break;
-                }
-            }
-        });
+        self.hearing.heard()
     }
 }
 
@@ -514,42 +357,4 @@ impl Drop for Server {
             }
         }
     }
-}
-
-/// What an editor answers to the server's own requests.
-fn reply_to(message: &Value) -> Option<Value> {
-    let (id, method) = (message.get("id")?, message.get("method")?.as_str()?);
-    Some(match method {
-        "window/workDoneProgress/create"
-        | "client/registerCapability"
-        | "workspace/codeLens/refresh"
-        | "workspace/diagnostic/refresh"
-        | "window/showMessageRequest" => {
-            json!({ "jsonrpc": "2.0", "id": id, "result": null })
-        }
-        "workspace/configuration" => {
-            let count = message["params"]["items"].as_array().map_or(0, Vec::len);
-            json!({ "jsonrpc": "2.0", "id": id, "result": vec![Value::Null; count] })
-        }
-        _ => {
-            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "this client has no such method" } })
-        }
-    })
-}
-
-fn answer_to(messages: &[Value], id: i64) -> Option<Result<Value, RpcError>> {
-    let answer = messages.iter().find(|message| message.get("method").is_none() && message["id"] == id)?;
-    Some(match answer.get("error") {
-        Some(error) => {
-            Err(serde_json::from_value(error.clone()).unwrap_or_else(|e| panic!("{e} in the error {error}")))
-        }
-        None => Ok(answer["result"].clone()),
-    })
-}
-
-fn progress(messages: &[Value]) -> impl Iterator<Item = ProgressEvent> {
-    messages.iter().filter(|message| message["method"] == flowdrive_protocol::method::PROGRESS).map(|message| {
-        serde_json::from_value(message["params"].clone())
-            .unwrap_or_else(|error| panic!("{error} in the event {}", message["params"]))
-    })
 }
