@@ -33,8 +33,9 @@ pub fn processes(root: &Path, except: &[u32]) -> Vec<Process> {
             let works_there = fs::read_link(folder.join("cwd")).is_ok_and(|cwd| cwd.starts_with(root));
             let ours = contains(&command, needle) || contains(&environment, needle) || works_there;
             let command = String::from_utf8_lossy(&command).replace('\0', " ").trim_end().to_owned();
-            // A process that has ended but was not yet reaped has no command line any more.
-            (ours && !command.is_empty()).then_some(Process { pid, command })
+            // A process that has ended but was not yet reaped has none of the three any more. One that is just being
+            // started may lack a command line, but works in the folder already.
+            ours.then_some(Process { pid, command })
         })
         .collect();
     found.sort_by_key(|process| process.pid);
