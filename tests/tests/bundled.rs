@@ -112,10 +112,14 @@ async fn the_other_bundled_workflows_complete_too() {
         assert!(ids.contains(&id), "{id} is not in {ids:?}");
     }
     ws.write("papers/one.md", "# Storing runs\n\nA run is stored as a journal.\n");
-    for id in ["quick-survey", "research-synthesis"] {
+    let question = "How is a run stored?";
+    for (id, inputs) in [
+        ("quick-survey", json!({ "question": question })),
+        ("research-synthesis", json!({ "question": question, "folder": "papers" })),
+    ] {
         let params = json!({
             "workflow": { "id": id },
-            "inputs": { "question": "How is a run stored?" },
+            "inputs": inputs,
             "agent": "builtin:survey",
         });
         let result: DriveResult = server.ok("drive", server.here(params)).await;

@@ -51,7 +51,7 @@ fn the_main_job_of_the_read_me_runs() {
     let runs: Value = json(&output);
     assert_eq!(runs["runs"][0]["status"], "complete", "{runs:#}");
     let id = runs["runs"][0]["runId"].as_str().unwrap();
-    let report = run(&ws, &["report", id]);
+    let report = ws.flowdrive(&["report", id, "--workspace", &ws.text()]).output().unwrap();
     assert!(report.status.success() && String::from_utf8_lossy(&report.stdout).contains("How are runs stored?"));
     assert_eq!(run(&ws, &["verify", id]).status.code(), Some(0));
     assert_eq!(run(&ws, &["show", id]).status.code(), Some(0));
@@ -85,7 +85,8 @@ fn the_exit_code_tells_how_it_ended() {
     let result: DriveResult = json(&parked);
     let listed: Value = json(&run(&ws, &["feedback", "list", result.run_id.as_str(), "--json"]));
     let record = listed["feedback"][0]["id"].as_str().unwrap();
-    let resolved = run(&ws, &["feedback", "resolve", result.run_id.as_str(), record, "--rejected", "--json"]);
+    let resolved =
+        run(&ws, &["feedback", "resolve", result.run_id.as_str(), record, "--resolution", "rejected", "--json"]);
     assert!(resolved.status.success(), "{}", text(&resolved));
 
     let missing = run(&ws, &["resume", "no-such-run"]);
@@ -115,7 +116,8 @@ fn doctor_and_schema_answer_with_nothing_set_up() {
     let ws = TestWorkspace::new();
     let doctor: Value = json(&run(&ws, &["doctor", "--json"]));
     assert!(doctor["checks"].as_array().is_some_and(|checks| !checks.is_empty()), "{doctor:#}");
-    let schema = ws.flowdrive(&["schema"]).output().unwrap();
+    let committed = flowdrive_tests::binary::repository().join("schema");
+    let schema = ws.flowdrive(&["schema", "--check", "--out"]).arg(committed).output().unwrap();
     assert!(schema.status.success(), "{}", text(&schema));
 }
 
