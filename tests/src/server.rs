@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::run::DriveResult;
@@ -36,6 +36,7 @@ pub struct Server {
     child: Child,
     stdin: Arc<AsyncMutex<Option<ChildStdin>>>,
     hearing: Hearing,
+    servers: Arc<Mutex<Vec<u32>>>,
     next_id: AtomicI64,
     ended: bool,
 }
@@ -58,8 +59,9 @@ impl Server {
         let stdout = child.stdout.take().expect("stdout is piped");
         let hearing = Hearing::start(framing, stdout, Arc::clone(&stdin));
         let (root, workspace) = (ws.root().to_owned(), ws.text());
-        let next_id = AtomicI64::new(1);
-        Self { framing, root, workspace, log, pid, child, stdin, hearing, next_id, ended: false }
+        let (servers, next_id) = (ws.servers(), AtomicI64::new(1));
+        servers.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
+        Self { framing, root, workspace, log, pid, child, stdin, hearing, servers, next_id, ended: false }
     }
 
     /// Its process.
@@ -258,7 +260,7 @@ impl Server {
     // Ending
 
     /// Ends it the way its framing is meant to be ended; asserts that it exits with 0, said nothing but frames, and
-    /// that no process of the test is left. Returns everything it said.
+    /// that no process of the test is left but other servers. Returns everything it said.
     pub async fn finish(mut self) -> Vec<Value> {
         if self.framing == Framing::Lsp {
             let answer = self.call("shutdown", Value::Null).await;
@@ -271,7 +273,8 @@ impl Server {
         if !status.success() {
             self.fail(&format!("the server ended with {status}"));
         }
-        census::assert_none(&self.root, &[], "after the server's end");
+        let others = self.servers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        census::assert_none(&self.root, &others, "after the server's end");
         self.messages()
     }
 
@@ -303,6 +306,7 @@ impl Server {
             Err(_) => self.fail("the server does not end"),
         };
         self.ended = true;
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).retain(|pid| *pid != self.pid);
         let mut changed = self.hearing.changes();
         within("the server's output to end", async {
             while self.heard().ended.is_none() {

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use flowdrive_protocol::config::Config;
 use tempfile::TempDir;
@@ -19,6 +20,7 @@ pub const CITE: &str = "src/lib.rs:2";
 #[derive(Debug)]
 pub struct TestWorkspace {
     root: TempDir,
+    servers: Arc<Mutex<Vec<u32>>>,
 }
 
 impl TestWorkspace {
@@ -67,7 +69,7 @@ impl TestWorkspace {
 
     fn empty() -> Self {
         let root = tempfile::Builder::new().prefix("flowdrive-test-").tempdir().expect("a temporary folder");
-        let ws = Self { root };
+        let ws = Self { root, servers: Arc::default() };
         for folder in [ws.path(), ws.home()] {
             fs::create_dir_all(folder).expect("a temporary folder");
         }
@@ -92,6 +94,11 @@ impl TestWorkspace {
     #[must_use]
     pub fn root(&self) -> &Path {
         self.root.path()
+    }
+
+    /// The servers of the test that have not been ended.
+    pub(crate) fn servers(&self) -> Arc<Mutex<Vec<u32>>> {
+        Arc::clone(&self.servers)
     }
 
     /// The home that the server and its agents see.

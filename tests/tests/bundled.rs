@@ -144,6 +144,7 @@ async fn the_embedded_agent_gives_the_same_result_every_time() {
             "agent": "builtin:survey",
         });
         let result: DriveResult = server.ok("drive", server.here(params)).await;
+        assert_eq!(result.status, RunStatus::Complete, "{result:#?}");
         let view: RunView = server.ok("showRun", server.here(json!({ "runId": result.run_id }))).await;
         let found: Vec<_> = view.tasks.iter().map(|task| (&task.id, &task.summary, &task.findings)).collect();
         let found = format!("{found:#?}");

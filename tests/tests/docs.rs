@@ -122,7 +122,12 @@ fn nothing_names_a_place_only_one_machine_has() {
     for name in tracked.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         let name = std::str::from_utf8(name).unwrap();
         let Ok(text) = fs::read_to_string(binary::repository().join(name)) else { continue };
-        for place in [concat!("/wo", "rk/"), concat!("registry.npm", "js.org")] {
+        for place in [
+            concat!("/wo", "rk/wt"),
+            concat!("/wo", "rk/main"),
+            concat!("/wo", "rk/shared"),
+            concat!("registry.npm", "js.org"),
+        ] {
             assert!(!text.contains(place), "{} names {place}", Path::new(name).display());
         }
     }

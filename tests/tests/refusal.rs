@@ -19,7 +19,7 @@ async fn what_cannot_be_planned_is_refused_with_its_place_and_leaves_no_trace() 
 
     let error = server.err("drive", server.here(json!({ "workflow": { "path": "broken.toml" } }))).await;
     let place = error.assert_kind(ErrorKind::WorkflowInvalid);
-    assert_eq!((place.file.as_deref(), place.line), (broken.to_str(), Some(4)), "{error:?}");
+    assert!(place.file.is_some_and(|file| broken.ends_with(file)) && place.line == Some(4), "{error:?}");
 
     let twice = workflow(1, [phase("map", [task("map:a"), task("map:a")])]);
     let error = server.err("drive", server.here(json!({ "workflow": { "inline": twice } }))).await;
@@ -40,8 +40,8 @@ async fn what_cannot_be_planned_is_refused_with_its_place_and_leaves_no_trace() 
     let elsewhere = json!({ "workspace": ws.beside("nowhere"), "workflow": { "id": "quick-survey" }, "inputs": { "question": "x" } });
     server.err("drive", elsewhere).await.assert_kind(ErrorKind::WorkspaceInvalid);
 
-    let unknown = workflow(1, [phase("map", [task("map:a").agent("nobody")])]);
-    let error = server.err("drive", server.here(json!({ "workflow": { "inline": unknown } }))).await;
+    let unknown = json!({ "workflow": { "inline": workflow(1, [phase("map", [task("map:a")])]) }, "agent": "nobody" });
+    let error = server.err("drive", server.here(unknown)).await;
     error.assert_kind(ErrorKind::AgentNotConfigured);
     assert!(error.message.contains("nobody"), "{error:?}");
 
@@ -86,8 +86,9 @@ async fn a_workspace_cannot_say_what_an_agent_is() {
     let error = server.err("drive", server.here(json!({ "workflow": { "inline": document } }))).await;
     error.assert_kind(ErrorKind::WorkflowInvalid);
     let evil = workflow(1, [phase("map", [task("map:a").agent("evil")])]);
-    let error = server.err("drive", server.here(json!({ "workflow": { "inline": evil } }))).await;
-    error.assert_kind(ErrorKind::AgentNotConfigured);
+    let result = server.drive(&evil, json!({})).await;
+    assert_eq!((result.status, result.completed_workers, result.agent_configured), (RunStatus::Blocked, 0, false));
+    assert!(result.reason.is_some_and(|reason| reason.contains("evil")), "the agent that is missing is named");
     let result = server.drive(&workflow(1, [phase("map", [task("map:a")])]), json!({})).await;
     assert_eq!(result.status, RunStatus::Complete);
     assert!(!Path::new(&ran).exists(), "a command from the workspace was run");
