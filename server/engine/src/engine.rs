@@ -19,7 +19,7 @@ use flowdrive_protocol::method::{
 use flowdrive_protocol::run::{DrivePreview, RunSummary, RunView, StopMode, UnreadableRun, VerifyProblem};
 use tokio::sync::oneshot;
 
-use crate::config::{self, Agents};
+use crate::config::{self, Agents, Layers};
 use crate::delegate::{Delegator, DelegatorOptions};
 use crate::drive::{Drive, Drives, Job, Message};
 use crate::model::journal::DriveSettings;
@@ -62,7 +62,7 @@ pub struct Engine {
 
 struct Shared {
     /// File and environment together; what a client configures lies on top.
-    base: Config,
+    base: Layers,
     survey_program: PathBuf,
     agents: RwLock<Arc<Agents>>,
     delegator: Delegator,
@@ -83,8 +83,12 @@ impl Engine {
             None => std::env::current_exe()
                 .map_err(|fault| EngineError::internal(format!("the running program cannot be found: {fault}")))?,
         };
-        let base = config::merge([config::from_env(&environment)?, options.config]);
-        let agents = Agents::resolve(&base, &survey_program)?;
+        let base = Layers {
+            environment: config::from_env(&environment)?,
+            file: options.config,
+            initialization_options: Config::default(),
+        };
+        let agents = Agents::resolve(&base.clone().merge(), &survey_program)?;
         let delegator = Delegator::new(DelegatorOptions {
             parent_env: environment,
             max_concurrent: Some(agents.max_concurrent()),
@@ -108,7 +112,7 @@ impl Engine {
     /// # Errors
     /// `config-invalid`; the configuration in force then stays.
     pub fn reconfigure(&self, config: Config) -> Result<(), EngineError> {
-        let merged = config::merge([config, self.shared.base.clone()]);
+        let merged = Layers { initialization_options: config, ..self.shared.base.clone() }.merge();
         let agents = Agents::resolve(&merged, &self.shared.survey_program)?;
         self.shared.delegator.limits().set_over_all(Some(agents.max_concurrent()));
         *self.shared.agents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);

@@ -228,7 +228,7 @@ async fn an_agent_with_a_finished_result_that_does_not_exit_is_ended_and_counts(
 
 #[tokio::test]
 async fn one_agents_fault_is_no_others() {
-    let place = Place::new();
+    let place = Place::with(flowdrive_engine::delegate::DelegatorOptions { output_cap: 1 << 20, ..options() });
     let flood = command(&["/bin/sh", "-c", "yes endless"]);
     let fine = command(&["/bin/sh", "-c", "sleep 0.1; echo '{\"model\":\"fine\"}'"]);
     let assignments: Vec<_> = (0..8)

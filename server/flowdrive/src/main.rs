@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use flowdrive_engine::survey::{self, SurveyArgs};
 use logging::Log;
 
 /// Drives multi-task AI-agent workflows.
@@ -29,6 +30,28 @@ enum Command {
     Serve(Serve),
     /// Write the JSON Schemas and the OpenRPC document.
     Schema(Schema),
+    /// Act as one of the embedded agents.
+    #[command(subcommand, hide = true)]
+    Agent(AgentCommand),
+}
+
+#[derive(Debug, Subcommand)]
+enum AgentCommand {
+    /// Search the workspace for the words of the question.
+    Survey(Survey),
+}
+
+#[derive(Debug, Args)]
+struct Survey {
+    /// The file with the question.
+    #[arg(long)]
+    input: PathBuf,
+    /// Where the result goes.
+    #[arg(long)]
+    result: PathBuf,
+    /// The folder that is searched.
+    #[arg(long, default_value = ".")]
+    workspace: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -81,6 +104,10 @@ fn main() -> ExitCode {
         Command::Schema(Schema { out, check }) => {
             let done = if check { schema::check(&out) } else { schema::write(&out) };
             done.map(|()| 0).map_err(|error| error.to_string())
+        }
+        Command::Agent(AgentCommand::Survey(Survey { input, result, workspace })) => {
+            let args = SurveyArgs { workspace, input, result };
+            survey::run(&args).map(|_| 0).map_err(|error| error.to_string())
         }
     };
     log.flush(Duration::from_millis(50));

@@ -1,6 +1,7 @@
 //! From a configuration to agents that can be delegated to, every default filled in.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ use crate::workflow::{Fault, Faults};
 pub const SURVEY: &str = "builtin:survey";
 
 /// Agents in flight at once over all runs, where the configuration does not say.
-const DEFAULT_MAX_CONCURRENT: usize = 16;
+/// A run's own width is far below it unless it was asked for.
+const DEFAULT_MAX_CONCURRENT: NonZeroU32 = NonZeroU32::new(64).expect("64 is not 0");
 
 /// Presets that can be named without being configured.
 const BARE_PRESETS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
@@ -30,7 +32,7 @@ pub struct Agents {
     agents: BTreeMap<AgentName, Agent>,
     /// Always a key of `agents`.
     default: AgentName,
-    max_concurrent: usize,
+    max_concurrent: NonZeroU32,
 }
 
 impl Agents {
@@ -67,9 +69,7 @@ impl Agents {
         if !faults.is_empty() {
             return Err(refuse(faults));
         }
-        let max_concurrent = config
-            .max_concurrent_agents
-            .map_or(DEFAULT_MAX_CONCURRENT, |most| usize::try_from(most.get()).unwrap_or(usize::MAX));
+        let max_concurrent = config.max_concurrent_agents.unwrap_or(DEFAULT_MAX_CONCURRENT);
         Ok(Self { agents, default, max_concurrent })
     }
 
@@ -95,7 +95,7 @@ impl Agents {
 
     /// How many agents may be in flight at once over all runs.
     #[must_use]
-    pub fn max_concurrent(&self) -> usize {
+    pub fn max_concurrent(&self) -> NonZeroU32 {
         self.max_concurrent
     }
 

@@ -55,7 +55,7 @@ fn without_configuration_the_survey_is_the_default_and_presets_are_known() {
         ["/opt/flowdrive", "agent", "survey", "--input", "{{input}}", "--result", "{{result}}", "--workspace", "."]
     );
     assert_eq!(survey.timeout, Duration::from_secs(600));
-    assert_eq!(agents.max_concurrent(), 16);
+    assert_eq!(agents.max_concurrent().get(), 64);
     let claude = agents.get(&name("claude")).unwrap();
     let Target::Command { argv, preset, .. } = &claude.target else { panic!("a command") };
     assert_eq!((argv.as_slice(), *preset), (["claude".to_owned()].as_slice(), Some(Preset::Claude)));
@@ -197,7 +197,7 @@ fn stronger_places_win_field_by_field() {
     let merged = Layers { initialization_options, environment, file }.merge();
     let agents = resolve(&merged).unwrap();
     assert_eq!(agents.default_agent().name.as_str(), "env");
-    assert_eq!(agents.max_concurrent(), 3);
+    assert_eq!(agents.max_concurrent().get(), 3);
     let a = agents.get(&name("a")).unwrap();
     assert_eq!((argv(a), a.model.as_deref(), a.timeout), (vec!["c"], Some("m"), Duration::from_millis(7)));
     // The headers were for the endpoint that was replaced.

@@ -109,7 +109,7 @@ impl Place {
     }
 
     pub(crate) fn processes(&self) -> Vec<ProcessIdentity> {
-        let notices = self.notices.lock().unwrap();
+        let notices = self.notices.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         notices
             .iter()
             .filter_map(|told| match told {
@@ -120,7 +120,7 @@ impl Place {
     }
 
     pub(crate) fn activity(&self) -> Vec<String> {
-        let notices = self.notices.lock().unwrap();
+        let notices = self.notices.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         notices
             .iter()
             .filter_map(|told| match told {
@@ -131,7 +131,7 @@ impl Place {
     }
 
     pub(crate) fn sessions(&self) -> Vec<String> {
-        let notices = self.notices.lock().unwrap();
+        let notices = self.notices.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         notices
             .iter()
             .filter_map(|told| match told {
@@ -151,17 +151,21 @@ impl Place {
 
     /// Nothing that bears a marker of ours, or runs something from this place, is alive.
     pub(crate) fn assert_nothing_left(&self) {
+        let left = self.left();
+        assert!(left.is_empty(), "still alive: {left:?}");
+    }
+
+    fn left(&self) -> Vec<(i32, String)> {
         let markers: Vec<String> = self.processes().into_iter().map(|identity| identity.marker).collect();
         let here = self.dir.path().to_string_lossy().into_owned();
-        let left: Vec<String> = alive()
+        alive()
             .into_iter()
             .filter(|(_, environ, command)| {
                 command.contains(&here)
                     || markers.iter().any(|marker| environ.contains(&format!("FLOWDRIVE_DELEGATION={marker}\0")))
             })
-            .map(|(pid, _, command)| format!("{pid} {command}"))
-            .collect();
-        assert!(left.is_empty(), "still alive: {left:?}");
+            .map(|(pid, _, command)| (pid, command))
+            .collect()
     }
 
     /// Waits until the file exists.
@@ -184,6 +188,22 @@ impl Place {
         let mut files = Vec::new();
         collect(&self.folder().dir, &mut files);
         files
+    }
+}
+
+/// A test that fails leaves nothing running either.
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        for _ in 0..5 {
+            for (pid, _) in self.left() {
+                if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                }
+            }
+        }
     }
 }
 
