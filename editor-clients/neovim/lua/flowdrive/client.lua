@@ -172,7 +172,7 @@ end
 ---@param client? vim.lsp.Client
 ---@return string
 function M.describe(client)
-  local cmd = client and client.config.cmd or configured().cmd
+  local cmd = client and (client.config.command_line or client.config.cmd) or configured().cmd
   return type(cmd) == "table" and table.concat(cmd, " ") or "the server"
 end
 
@@ -192,6 +192,32 @@ function M.executable()
   return path
 end
 
+--- Starts the server's process. A refused `initialize` would be thrown by Neovim from its event loop, where nobody can
+--- catch it; here it ends the process and is told to `refused`.
+---@param config table
+---@param dispatchers vim.lsp.rpc.Dispatchers
+---@param refused fun(problem: string)
+---@return vim.lsp.rpc.PublicClient
+local function spawn(config, dispatchers, refused)
+  local options = { cwd = config.cmd_cwd, env = config.cmd_env, detached = config.detached }
+  local rpc = vim.lsp.rpc.start(config.command_line, dispatchers, options)
+  local request = rpc.request
+  rpc.request = function(method, params, callback, ...)
+    if method ~= "initialize" then
+      return request(method, params, callback, ...)
+    end
+    return request(method, params, function(problem, result)
+      if problem then
+        rpc.terminate()
+        refused(M.explain(problem))
+      else
+        callback(nil, result)
+      end
+    end, ...)
+  end
+  return rpc
+end
+
 --- Starts a server for this folder.
 ---@param root string
 ---@return vim.lsp.Client
@@ -206,15 +232,12 @@ local function start(root)
   config.root_dir = root
   config.root_markers = nil
   local id
-  local theirs = config.on_error
-  -- A server that refuses the handshake is reported here, and nowhere else.
-  config.on_error = function(code, problem)
-    local client = id and vim.lsp.get_client_by_id(id)
-    if client and not client.initialized then
-      release(id, M.describe(client) .. " refused the handshake: " .. tostring(problem))
-    end
-    if theirs then
-      theirs(code, problem)
+  config.command_line = config.cmd
+  if type(config.cmd) == "table" then
+    config.cmd = function(dispatchers)
+      return spawn(config, dispatchers, function(problem)
+        release(id, M.describe(vim.lsp.get_client_by_id(id)) .. " refused the handshake: " .. problem)
+      end)
     end
   end
   if has_0_11 then

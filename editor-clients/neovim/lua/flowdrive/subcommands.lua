@@ -140,9 +140,9 @@ end
 local function fetch_run(run_id, context)
   local view = request(context, "showRun", { runId = run_id })
   local run = runs.seed(view, context.root)
+  run.feedback = {}
   if view.summary.openFeedback > 0 then
     local open = request(context, "listFeedback", { runId = run_id, status = "open" }).feedback
-    run.feedback = {}
     for _, record in ipairs(open) do
       run.feedback[record.id] = { id = record.id, task = record.taskId, message = state.one_line(record.message) }
     end
