@@ -1,0 +1,274 @@
+//! The published schemas, made from the protocol types: what `schema/` holds.
+//!
+//! Must not: describe anything by hand that a type says.
+
+use std::path::Path;
+
+use flowdrive_protocol::PROTOCOL_VERSION;
+use flowdrive_protocol::config::Config;
+use flowdrive_protocol::error::{ErrorData, ErrorKind};
+use flowdrive_protocol::event::ProgressEvent;
+use flowdrive_protocol::feedback::FeedbackRecord;
+use flowdrive_protocol::method::*;
+use flowdrive_protocol::run::{DrivePreview, DriveResult, RunView};
+use flowdrive_protocol::workflow::Workflow;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+/// The command that brings the files up to date.
+const REPAIR: &str = "cargo run -- schema --out schema";
+
+/// Why a schema could not be written, or does not pass.
+#[derive(Debug, Error)]
+pub(crate) enum SchemaError {
+    /// The file system's fault.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// A file is not what the types say.
+    #[error("not up to date: {}. Bring them up to date with: {REPAIR}", .0.join(", "))]
+    Stale(Vec<String>),
+}
+
+struct Method {
+    name: &'static str,
+    summary: &'static str,
+    params: &'static str,
+    result: &'static str,
+}
+
+/// A generator that has seen every type of the protocol, and the methods.
+fn protocol(settings: SchemaSettings) -> (SchemaGenerator, Vec<Method>) {
+    let mut generator = SchemaGenerator::new(settings);
+    let mut methods = Vec::new();
+    macro_rules! method {
+        ($name:ident, $params:ident, $result:ident, $summary:literal) => {
+            generator.subschema_for::<$params>();
+            generator.subschema_for::<$result>();
+            methods.push(Method {
+                name: $name,
+                summary: $summary,
+                params: stringify!($params),
+                result: stringify!($result),
+            });
+        };
+    }
+    method!(DRIVE, DriveParams, DriveResult, "Runs a workflow, or carries a run on, to its end.");
+    method!(PREVIEW, PreviewParams, DrivePreview, "Says what `drive` would do. Starts nothing, writes nothing.");
+    method!(RESUME, ResumeParams, DriveResult, "Carries a run on.");
+    method!(RESOLVE_FEEDBACK, ResolveFeedbackParams, FeedbackRecord, "Closes a feedback record.");
+    method!(STOP, StopParams, StopResult, "Ends a drive early.");
+    method!(LIST_RUNS, ListRunsParams, ListRunsResult, "The runs of a workspace, newest first.");
+    method!(SHOW_RUN, ShowRunParams, RunView, "One run, and the events a client missed.");
+    method!(LIST_FEEDBACK, ListFeedbackParams, ListFeedbackResult, "A run's feedback records.");
+    method!(LIST_WORKFLOWS, ListWorkflowsParams, ListWorkflowsResult, "The workflows that can be driven.");
+    method!(
+        VERIFY_RUN,
+        VerifyRunParams,
+        VerifyRunResult,
+        "Checks a run's record against itself and the files on disk."
+    );
+    method!(DOCTOR, DoctorParams, DoctorResult, "Looks at the installation: agents, configuration, workspace.");
+    method!(
+        SERVER_INFO,
+        ServerInfoParams,
+        ServerInfo,
+        "Name, version and protocol version; for clients that skip `initialize`."
+    );
+    generator.subschema_for::<ProgressEvent>();
+    generator.subschema_for::<ErrorData>();
+    (generator, methods)
+}
+
+fn protocol_schema() -> Value {
+    let (mut generator, methods) = protocol(SchemaSettings::draft2020_12());
+    let table: Map<String, Value> = methods
+        .iter()
+        .map(|method| {
+            let params = json!({"$ref": format!("#/$defs/{}", method.params)});
+            let result = json!({"$ref": format!("#/$defs/{}", method.result)});
+            (method.name.to_owned(), json!({"params": params, "result": result}))
+        })
+        .collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Flowdrive protocol",
+        "description": "Params, results, events and errors, by the name of their type. `methods` and `notifications` say which belongs to what.",
+        "protocolVersion": PROTOCOL_VERSION,
+        "methods": table,
+        "notifications": { PROGRESS: {"params": {"$ref": "#/$defs/ProgressEvent"}} },
+        "errors": errors(),
+        "$defs": generator.take_definitions(true),
+    })
+}
+
+fn errors() -> Vec<Value> {
+    ErrorKind::ALL.iter().map(|kind| json!({"code": kind.code(), "kind": kind.as_str()})).collect()
+}
+
+fn open_rpc() -> Value {
+    // OpenRPC keeps shared shapes under `components`, as OpenAPI does.
+    let (mut generator, methods) =
+        protocol(SchemaSettings::draft07().with(|settings| settings.definitions_path = "/components/schemas".into()));
+    let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    let components: Map<String, Value> = ErrorKind::ALL
+        .iter()
+        .map(|kind| {
+            (
+                kind.as_str().to_owned(),
+                json!({"code": kind.code(), "message": kind.as_str(), "data": reference("ErrorData")}),
+            )
+        })
+        .collect();
+    let references: Vec<Value> =
+        ErrorKind::ALL.iter().map(|kind| json!({"$ref": format!("#/components/errors/{kind}")})).collect();
+    let definitions = generator.take_definitions(true);
+    let mut listed: Vec<Value> = methods
+        .iter()
+        .map(|method| {
+            json!({
+                "name": method.name,
+                "summary": method.summary,
+                "paramStructure": "by-name",
+                "params": fields(&definitions, method.params),
+                "result": {"name": method.result, "schema": reference(method.result)},
+                "errors": references,
+            })
+        })
+        .collect();
+    // A method without a result is a notification; this one goes from the server to the client.
+    listed.push(json!({
+        "name": PROGRESS,
+        "summary": "One event of a run. A notification from the server to the client.",
+        "paramStructure": "by-name",
+        "params": [{"name": "event", "required": true, "schema": reference("ProgressEvent")}],
+        "x-direction": "server-to-client",
+    }));
+    json!({
+        "openrpc": "1.3.2",
+        "info": {
+            "title": "Flowdrive",
+            "version": PROTOCOL_VERSION.to_string(),
+            "description": "JSON-RPC 2.0 over standard input and output, in Language Server Protocol frames or one value a line.",
+        },
+        "methods": listed,
+        "components": {"schemas": definitions, "errors": components},
+    })
+}
+
+/// The fields of a params type, as OpenRPC lists them.
+fn fields(definitions: &Map<String, Value>, name: &str) -> Vec<Value> {
+    let schema = &definitions[name];
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema["properties"].as_object();
+    properties
+        .into_iter()
+        .flatten()
+        .map(|(field, schema)| json!({"name": field, "required": required.contains(&field.as_str()), "schema": schema}))
+        .collect()
+}
+
+fn document<T: JsonSchema>() -> Value {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// Every file: its name and its text.
+fn files() -> Vec<(&'static str, String)> {
+    [
+        ("protocol.schema.json", protocol_schema()),
+        ("workflow.schema.json", document::<Workflow>()),
+        ("config.schema.json", document::<Config>()),
+        ("openrpc.json", open_rpc()),
+    ]
+    .into_iter()
+    // A JSON value always has a text.
+    .map(|(name, value)| (name, format!("{value:#}\n")))
+    .collect()
+}
+
+/// Writes every file.
+///
+/// # Errors
+/// The file system's.
+pub(crate) fn write(folder: &Path) -> Result<(), SchemaError> {
+    let fault = |path: &Path| {
+        let path = path.display().to_string();
+        |source| SchemaError::Io { path, source }
+    };
+    std::fs::create_dir_all(folder).map_err(fault(folder))?;
+    for (name, text) in files() {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(fault(&path))?;
+    }
+    Ok(())
+}
+
+/// Compares every file with what would be written.
+///
+/// # Errors
+/// Names the files that differ or are missing, and the command that repairs them.
+pub(crate) fn check(folder: &Path) -> Result<(), SchemaError> {
+    let differs =
+        |(name, text): &(&str, String)| std::fs::read_to_string(folder.join(name)).ok().as_ref() != Some(text);
+    let stale: Vec<String> =
+        files().iter().filter(|file| differs(file)).map(|(name, _)| folder.join(name).display().to_string()).collect();
+    if stale.is_empty() { Ok(()) } else { Err(SchemaError::Stale(stale)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schemas_are_up_to_date() {
+        let committed = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema"));
+        check(committed).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    #[test]
+    fn every_method_of_the_server_is_described() {
+        let (_, methods) = protocol(SchemaSettings::draft2020_12());
+        let described: Vec<&str> = methods.iter().map(|method| method.name).collect();
+        assert_eq!(described, crate::serve::METHODS);
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        fn walk(root: &Value, value: &Value, found: &mut usize) {
+            match value {
+                Value::Object(object) => {
+                    if let Some(Value::String(reference)) = object.get("$ref") {
+                        let pointer = reference.strip_prefix('#').unwrap();
+                        assert!(root.pointer(pointer).is_some(), "{reference}");
+                        *found += 1;
+                    }
+                    object.values().for_each(|value| walk(root, value, found));
+                }
+                Value::Array(items) => items.iter().for_each(|value| walk(root, value, found)),
+                _ => {}
+            }
+        }
+        for (name, text) in files() {
+            let root: Value = serde_json::from_str(&text).unwrap();
+            let mut found = 0;
+            walk(&root, &root, &mut found);
+            assert!(found > 0, "{name} has no references at all");
+        }
+    }
+
+    #[test]
+    fn a_stale_file_is_named_with_the_repair() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path()).unwrap();
+        check(folder.path()).unwrap();
+        std::fs::write(folder.path().join("openrpc.json"), "{}").unwrap();
+        let error = check(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("openrpc.json") && error.contains(REPAIR) && !error.contains("workflow"), "{error}");
+    }
+}

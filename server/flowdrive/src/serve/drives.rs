@@ -1,0 +1,312 @@
+//! The drives this server has under way. Each is a task of its own: a request that is cancelled or dropped asks its drive
+//! to stop, and cannot tear it. Here a drive's events become notifications and progress.
+//!
+//! Must not: judge events, or block on the client.
+
+use std::collections::{BTreeMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowdrive_engine::EventSink;
+use flowdrive_protocol::event::{EventKind, ProgressEvent};
+use flowdrive_protocol::ids::RunId;
+use flowdrive_protocol::method::{DriveParams, ProgressToken, ShowRunParams};
+use flowdrive_protocol::run::StopMode;
+use futures::FutureExt;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tower_lsp::Client;
+use tower_lsp::jsonrpc::Error;
+use tower_lsp::lsp_types::request::WorkDoneProgressCreate;
+use tower_lsp::lsp_types::{NumberOrString, WorkDoneProgressCreateParams};
+
+use super::backend::{Backend, Driving};
+use super::fault;
+use super::outbox::{CatchUp, Outbox, Source, notification};
+use super::progress::Tracker;
+
+/// What the client asked to be told, and can show.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wishes {
+    /// Events it does not want.
+    pub(crate) opt_out: HashSet<EventKind>,
+    /// Whether it lets the server open a progress display.
+    pub(crate) creates_progress: bool,
+}
+
+/// The drives under way. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Drives {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    backend: Arc<dyn Backend>,
+    outbox: Outbox,
+    client: Client,
+    numbers: AtomicU64,
+    live: Mutex<BTreeMap<u64, Live>>,
+}
+
+struct Live {
+    sink: Arc<Sink>,
+    cancel: CancellationToken,
+}
+
+/// A run that is being driven, for telling how to carry it on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LiveRun {
+    pub(crate) run: RunId,
+    pub(crate) workspace: Option<String>,
+}
+
+impl Drives {
+    pub(crate) fn new(backend: Arc<dyn Backend>, outbox: Outbox, client: Client) -> Self {
+        let shared = Shared { backend, outbox, client, numbers: AtomicU64::new(1), live: Mutex::new(BTreeMap::new()) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeMap<u64, Live>> {
+        self.shared.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The runs under way.
+    pub(crate) fn runs(&self) -> Vec<LiveRun> {
+        let live = self.live();
+        let told = live.values().filter_map(|drive| {
+            Some(LiveRun { run: drive.sink.display().tracker.run()?, workspace: drive.sink.source.workspace.clone() })
+        });
+        told.collect()
+    }
+
+    /// Stops the drive behind a progress display, as the user asked there.
+    pub(crate) fn cancel_progress(&self, token: &ProgressToken) {
+        for drive in self.live().values().filter(|drive| drive.sink.has_token(token)) {
+            drive.cancel.cancel();
+        }
+    }
+
+    /// Drives a run, and answers when it has ended or when the request is cancelled. The drive ends in its own time.
+    ///
+    /// # Errors
+    /// What the engine answers, or "request cancelled".
+    pub(crate) async fn drive(&self, params: DriveParams, wishes: &Wishes) -> Result<Value, Error> {
+        let number = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
+        let sink = Arc::new(Sink::new(number, self.shared.outbox.clone(), &params, wishes));
+        let cancel = CancellationToken::new();
+        self.live().insert(number, Live { sink: sink.clone(), cancel: cancel.clone() });
+        let (answer, answered) = oneshot::channel();
+        tokio::spawn(self.clone().conduct(params, sink, cancel.clone(), wishes.creates_progress, answer));
+        // A cancelled request is a dropped future.
+        let guard = cancel.clone().drop_guard();
+        tokio::select! {
+            biased;
+            answer = answered => {
+                guard.disarm();
+                answer.unwrap_or_else(|_| Err(defect("drive")))
+            }
+            () = cancel.cancelled() => Err(Error::request_cancelled()),
+        }
+    }
+
+    async fn conduct(
+        self,
+        params: DriveParams,
+        sink: Arc<Sink>,
+        cancel: CancellationToken,
+        create: bool,
+        answer: oneshot::Sender<Result<Value, Error>>,
+    ) {
+        let number = sink.source.drive;
+        let work = self.see_through(params, &sink, &cancel, create);
+        let result = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(defect("drive")));
+        let fallback = match &result {
+            Ok(_) => "ended".to_owned(),
+            Err(error) => error.message.to_string(),
+        };
+        sink.end(fallback);
+        self.live().remove(&number);
+        // Nobody waits when the request was cancelled.
+        let _ = answer.send(result);
+    }
+
+    async fn see_through(
+        &self,
+        params: DriveParams,
+        sink: &Arc<Sink>,
+        cancel: &CancellationToken,
+        create: bool,
+    ) -> Result<Value, Error> {
+        let started = self.shared.backend.drive(params, sink.clone()).await;
+        let driving: Arc<dyn Driving> = started.map_err(|error| fault::from_engine(&error))?;
+        sink.begin(driving.run_id());
+        if create && !sink.has_any_token() {
+            self.create_progress(sink.clone());
+        }
+        let mut finished = driving.finished();
+        let result = tokio::select! {
+            biased;
+            result = &mut finished => result,
+            () = cancel.cancelled() => {
+                driving.stop(StopMode::Graceful, "client");
+                finished.await
+            }
+        };
+        let result = result.map_err(|error| fault::from_engine(&error))?;
+        serde_json::to_value(result).map_err(|_| defect("drive"))
+    }
+
+    /// Asks the client for a progress display. Its answer may come late or never; nothing waits for it.
+    fn create_progress(&self, sink: Arc<Sink>) {
+        let client = self.shared.client.clone();
+        tokio::spawn(async move {
+            let name = format!("flowdrive/{}", sink.source.drive);
+            let params = WorkDoneProgressCreateParams { token: NumberOrString::String(name.clone()) };
+            match client.send_request::<WorkDoneProgressCreate>(params).await {
+                Ok(()) => sink.attach(ProgressToken::Text(name)),
+                Err(error) => tracing::debug!(%error, "the client refused a progress display"),
+            }
+        });
+    }
+
+    /// Reads events again for a client that had stopped reading. Runs until the outbox is gone.
+    pub(crate) async fn serve_catch_up(self, mut requests: mpsc::UnboundedReceiver<CatchUp>) {
+        while let Some(CatchUp { stream, since }) = requests.recv().await {
+            let params = ShowRunParams {
+                workspace: stream.0.workspace.clone(),
+                run_id: stream.1.clone(),
+                since_seq: Some(since),
+                task_offset: 0,
+                task_limit: Some(0),
+            };
+            let page = AssertUnwindSafe(self.shared.backend.show_run(params)).catch_unwind().await;
+            let (events, more) = match page {
+                Ok(Ok(view)) => (view.events, view.more_events),
+                Ok(Err(error)) => {
+                    tracing::warn!(run = %stream.1, %error, "events that the client missed could not be read again");
+                    (Vec::new(), false)
+                }
+                Err(_) => (Vec::new(), false),
+            };
+            let encode = |event: ProgressEvent| {
+                let wanted = !stream.0.opt_out.contains(&event.event.kind());
+                let bytes = wanted.then(|| notification(flowdrive_protocol::method::PROGRESS, &event)).flatten();
+                (event.seq, bytes)
+            };
+            self.shared.outbox.caught_up(&stream, events.into_iter().map(encode).collect(), more);
+        }
+    }
+}
+
+/// A panic, as the client is told.
+pub(crate) fn defect(method: &str) -> Error {
+    let message = format!("`{method}` failed because of a defect in Flowdrive");
+    let hint = "The server goes on. Its log on stderr says where; please report it.";
+    fault::of_kind(flowdrive_protocol::error::ErrorKind::Internal, message, hint)
+}
+
+/// Where one drive's events go.
+struct Sink {
+    source: Arc<Source>,
+    outbox: Outbox,
+    display: Mutex<Display>,
+}
+
+#[derive(Default)]
+struct Display {
+    tracker: Tracker,
+    token: Option<ProgressToken>,
+    begun: bool,
+    ended: Option<String>,
+}
+
+impl Sink {
+    fn new(number: u64, outbox: Outbox, params: &DriveParams, wishes: &Wishes) -> Self {
+        let display = Display { token: params.work_done_token.clone(), ..Display::default() };
+        let source = Source { drive: number, workspace: params.workspace.clone(), opt_out: wishes.opt_out.clone() };
+        Self { source: Arc::new(source), outbox, display: Mutex::new(display) }
+    }
+
+    fn display(&self) -> MutexGuard<'_, Display> {
+        self.display.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_token(&self, token: &ProgressToken) -> bool {
+        self.display().token.as_ref() == Some(token)
+    }
+
+    fn has_any_token(&self) -> bool {
+        self.display().token.is_some()
+    }
+
+    fn begin(&self, run: &RunId) {
+        let mut display = self.display();
+        display.tracker.name(run);
+        self.begin_in(&mut display);
+    }
+
+    fn begin_in(&self, display: &mut Display) {
+        let Some(token) = display.token.as_ref().filter(|_| !display.begun) else { return };
+        let value = json!({"kind": "begin", "title": display.tracker.title(), "cancellable": true, "percentage": 0});
+        if let Some(bytes) = progress(token, &value) {
+            self.outbox.begin(self.source.drive, bytes);
+            display.begun = true;
+        }
+    }
+
+    /// Shows the drive under a token that was made for it; also when it has ended meanwhile, so that the client can
+    /// put the display away.
+    fn attach(&self, token: ProgressToken) {
+        let mut display = self.display();
+        display.token = Some(token);
+        self.begin_in(&mut display);
+        match display.ended.clone() {
+            Some(message) => self.end_in(&display, &message),
+            None => self.report_in(&display),
+        }
+    }
+
+    fn report_in(&self, display: &Display) {
+        let Some(token) = display.token.as_ref().filter(|_| display.begun && display.ended.is_none()) else { return };
+        let report = display.tracker.report();
+        let value =
+            json!({"kind": "report", "cancellable": true, "message": report.message, "percentage": report.percentage});
+        if let Some(bytes) = progress(token, &value) {
+            self.outbox.report(self.source.drive, bytes);
+        }
+    }
+
+    fn end(&self, fallback: String) {
+        let mut display = self.display();
+        let message = display.tracker.end().unwrap_or(fallback);
+        self.end_in(&display, &message);
+        display.ended = Some(message);
+    }
+
+    fn end_in(&self, display: &Display, message: &str) {
+        let Some(token) = display.token.as_ref().filter(|_| display.begun) else { return };
+        if let Some(bytes) = progress(token, &json!({"kind": "end", "message": message})) {
+            self.outbox.end(self.source.drive, bytes);
+        }
+    }
+}
+
+fn progress(token: &ProgressToken, value: &Value) -> Option<Vec<u8>> {
+    notification("$/progress", &json!({"token": token, "value": value}))
+}
+
+impl EventSink for Sink {
+    fn event(&self, event: ProgressEvent) {
+        let mut display = self.display();
+        if display.tracker.note(&event) {
+            self.begin_in(&mut display);
+            self.report_in(&display);
+        }
+        drop(display);
+        if !self.source.opt_out.contains(&event.event.kind()) {
+            self.outbox.event(&self.source, event);
+        }
+    }
+}
