@@ -1,5 +1,6 @@
 // Bundles the extension into one file. `node scripts/build.mjs`
 import { build } from "esbuild";
+import { copyFile, mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 
 await build({
@@ -15,3 +16,10 @@ await build({
   sourcesContent: false,
   logLevel: "warning",
 });
+
+// The licences go into the package.
+const dist = new URL("../dist/", import.meta.url);
+await mkdir(dist, { recursive: true });
+for (const name of ["LICENSE-MIT", "LICENSE-APACHE"]) {
+  await copyFile(new URL(`../../../${name}`, import.meta.url), new URL(name, dist));
+}

@@ -1,46 +1,25 @@
 /**
- * The server's methods, each with the types of its parameters and result.
- * Must not: define a shape of its own; those come from `protocol.ts`.
+ * The server's methods as request types. Names, parameters and results come from the schema, so that a method that is
+ * not in it does not compile. Must not: define a shape of its own.
  */
 import { NotificationType, RequestType } from "vscode-languageclient/node";
-import type {
-  DoctorResult,
-  DrivePreview,
-  DriveParams,
-  DriveResult,
-  FeedbackRecord,
-  ProgressEvent,
-  Resolution,
-  RunSummary,
-  RunView,
-  StopMode,
-  WorkflowSummary,
-} from "./protocol";
+import type { ErrorData, Methods, Notifications } from "./protocol";
 
-/** The protocol version this extension was written for. */
-export const PROTOCOL_VERSION = 1;
-
-interface InWorkspace {
-  workspace: string;
+function request<M extends keyof Methods>(name: M) {
+  return new RequestType<Methods[M]["params"], Methods[M]["result"], ErrorData>(name);
 }
-interface OfRun extends InWorkspace {
-  runId: string;
+function notification<N extends keyof Notifications>(name: N) {
+  return new NotificationType<Notifications[N]>(name);
 }
 
-export const drive = new RequestType<DriveParams, DriveResult, unknown>("drive");
-export const resume = new RequestType<DriveParams & OfRun, DriveResult, unknown>("resume");
-export const preview = new RequestType<DriveParams, DrivePreview, unknown>("preview");
-export const stop = new RequestType<OfRun & { mode: StopMode }, { driving: boolean }, unknown>("stop");
-export const listRuns = new RequestType<InWorkspace, { runs: RunSummary[] }, unknown>("listRuns");
-export const showRun = new RequestType<OfRun, RunView, unknown>("showRun");
-export const listWorkflows = new RequestType<InWorkspace, { workflows: WorkflowSummary[] }, unknown>("listWorkflows");
-export const listFeedback = new RequestType<OfRun & { status?: "open" }, { feedback: FeedbackRecord[] }, unknown>(
-  "listFeedback",
-);
-export const resolveFeedback = new RequestType<
-  OfRun & { feedbackId: string; resolution: Resolution; nodeId?: string; message?: string; guidance?: string },
-  FeedbackRecord,
-  unknown
->("resolveFeedback");
-export const doctor = new RequestType<InWorkspace, DoctorResult, unknown>("doctor");
-export const progress = new NotificationType<ProgressEvent>("flowdrive/progress");
+export const drive = request("drive");
+export const resume = request("resume");
+export const preview = request("preview");
+export const stop = request("stop");
+export const listRuns = request("listRuns");
+export const showRun = request("showRun");
+export const listWorkflows = request("listWorkflows");
+export const listFeedback = request("listFeedback");
+export const resolveFeedback = request("resolveFeedback");
+export const doctor = request("doctor");
+export const progress = notification("flowdrive/progress");

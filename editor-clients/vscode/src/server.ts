@@ -14,7 +14,8 @@ import {
 } from "vscode-languageclient/node";
 import { check } from "./binary";
 import { Dismissed, ServerUnusable, show } from "./errors";
-import { PROTOCOL_VERSION, progress } from "./methods";
+import { progress } from "./methods";
+import { PROTOCOL_VERSION } from "./protocol";
 import type { Runs } from "./runs";
 
 /** What `initialize` tells the server: agents and limits as in its configuration file. */

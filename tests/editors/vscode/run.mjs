@@ -10,6 +10,7 @@ import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { run as runUnitTests } from "./unit.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.resolve(here, "../../..");
@@ -35,7 +36,7 @@ async function test(name, body) {
     pass(name);
     return true;
   } catch (problem) {
-    fail(name, problem?.stack ?? problem);
+    fail(name, problem?.stdout || (problem?.stack ?? problem));
     return false;
   }
 }
@@ -72,6 +73,10 @@ function findServer() {
   return there[0];
 }
 const server = findServer();
+await test("the extension's types follow the schema, and it compiles", () => {
+  execFileSync(process.execPath, ["scripts/types.mjs", "--check"], { cwd: extension, stdio: "pipe", encoding: "utf8" });
+  execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "--noEmit"], { cwd: extension, stdio: "pipe", encoding: "utf8" });
+});
 execFileSync(process.execPath, ["scripts/build.mjs"], { cwd: extension, stdio: "inherit" });
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "flowdrive-vscode."));
@@ -234,7 +239,7 @@ async function inBrowser(address) {
     });
     await page.keyboard.press("Enter");
     await toast(missing).waitFor();
-    for (const button of ["Open settings", "Show log"]) await toast(missing).getByRole("button", { name: button }).waitFor();
+    for (const button of ["Open settings", "Show log"]) await toast(missing).getByRole("button", { name: button }).hover();
     await shot("missing-server");
     writeSettings({ serverPath: server });
     await closeToasts();
@@ -274,7 +279,7 @@ async function inBrowser(address) {
     await eventually("an agent that sleeps", () => fs.readdirSync(pids).length > 0);
     await page.locator(".statusbar-item", { hasText: /Flowdrive 0\/\d+/ }).waitFor();
     const cancel = page.locator(".notification-toast").getByRole("button", { name: "Cancel" });
-    await cancel.waitFor();
+    await cancel.hover(); // waits until the notification has come to rest
     await shot("driving");
     await cancel.click();
     const stopping = toast("stops after what is in flight");
@@ -283,6 +288,7 @@ async function inBrowser(address) {
     await toast("is stopped").waitFor();
     const left = fs.readdirSync(pids).map((name) => Number.parseInt(name, 10)).filter(alive);
     if (left.length > 0) throw new Error(`agents ${left.join(", ")} live`);
+    await toast("is stopped").getByRole("button", { name: "Resume" }).hover();
     await shot("stopped");
     await closeToasts();
   });
@@ -307,6 +313,7 @@ async function inBrowser(address) {
 }
 
 try {
+  await runUnitTests(test, extension, scratch);
   const { chromium } = createRequire(pathToFileURL(path.join(fs.realpathSync(path.join(cache, "driver")), "package.json")))("playwright-core");
   browser = await chromium.launch({
     executablePath: process.env.FLOWDRIVE_CHROMIUM ?? "/usr/bin/chromium",
