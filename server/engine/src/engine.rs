@@ -16,7 +16,7 @@ use flowdrive_protocol::method::{
     ListWorkflowsParams, ListWorkflowsResult, PreviewParams, ResolveFeedbackParams, ShowRunParams, StopParams,
     StopResult, VerifyRunParams, VerifyRunResult,
 };
-use flowdrive_protocol::run::{DrivePreview, DriveResult, RunSummary, RunView, StopMode, UnreadableRun, VerifyProblem};
+use flowdrive_protocol::run::{DrivePreview, RunSummary, RunView, StopMode, UnreadableRun, VerifyProblem};
 use tokio::sync::oneshot;
 
 use crate::config::{self, Agents};
@@ -24,6 +24,7 @@ use crate::delegate::{Delegator, DelegatorOptions};
 use crate::drive::{Drive, Drives, Job, Message};
 use crate::model::journal::DriveSettings;
 use crate::model::state::RunState;
+use crate::readings::Readings;
 use crate::record::{self, Record};
 use crate::store::canonical::sha256_hex;
 use crate::store::{self, RunLock, RunPaths, StoreError, Workspace};
@@ -66,6 +67,7 @@ struct Shared {
     agents: RwLock<Arc<Agents>>,
     delegator: Delegator,
     drives: Arc<Drives>,
+    readings: Readings,
     closing: AtomicBool,
 }
 
@@ -95,6 +97,7 @@ impl Engine {
                 agents: RwLock::new(Arc::new(agents)),
                 delegator,
                 drives: Arc::default(),
+                readings: Readings::default(),
                 closing: AtomicBool::new(false),
             }),
         })
@@ -107,7 +110,7 @@ impl Engine {
     pub fn reconfigure(&self, config: Config) -> Result<(), EngineError> {
         let merged = config::merge([config, self.shared.base.clone()]);
         let agents = Agents::resolve(&merged, &self.shared.survey_program)?;
-        self.shared.delegator.limits().set_max_concurrent(agents.max_concurrent());
+        self.shared.delegator.limits().set_over_all(Some(agents.max_concurrent()));
         *self.shared.agents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
         Ok(())
     }
@@ -397,6 +400,9 @@ impl Engine {
             stopped.push((drive.run_id.clone(), PathBuf::from(&record::read(&drive.state).workspace)));
         }
         let all = async {
+            if mode == StopMode::Now {
+                self.shared.delegator.shutdown(deadline).await;
+            }
             for drive in &drives {
                 // How each drive ended is told by its own events.
                 let _ = drive.finished().await;
@@ -423,7 +429,10 @@ impl Engine {
         let shared = self.shared.drives.get(&paths.dir).map(|drive| drive.state);
         match shared {
             Some(state) => Ok(look(&record::read(&state))),
-            None => Ok(look(&record::read_state(paths, id)?)),
+            None => {
+                let state = self.shared.readings.state(paths, id)?;
+                Ok(look(&state))
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use flowdrive_protocol::error::{ErrorData, ErrorKind};
 use thiserror::Error;
 
 use crate::decide::feedback::ResolutionRefused;
+use crate::delegate::DelegateError;
 
 /// Why a request failed.
 #[derive(Debug, Clone, Error)]
@@ -70,5 +71,11 @@ impl From<ResolutionRefused> for EngineError {
             }
         };
         Self::new(kind, message, hint)
+    }
+}
+
+impl From<DelegateError> for EngineError {
+    fn from(fault: DelegateError) -> Self {
+        Self::internal(fault.to_string())
     }
 }

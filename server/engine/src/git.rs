@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The hash that `HEAD` stands at, where `workspace` or a folder above it is a git checkout.
 #[must_use]
-pub fn head(workspace: &Path) -> Option<String> {
+pub(crate) fn head(workspace: &Path) -> Option<String> {
     let git = workspace.ancestors().map(|folder| folder.join(".git")).find(|path| path.exists())?;
     let git = if git.is_dir() { git } else { linked(&git)? };
     // A linked worktree keeps its own HEAD and shares the refs of its main checkout.

@@ -16,6 +16,7 @@ mod error;
 mod git;
 pub mod model;
 mod plan;
+mod readings;
 pub mod record;
 pub mod report;
 mod resolve;

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Agents;
 use crate::decide::finish::{Conclusion, commit_refused, conclude, step};
 use crate::decide::next::{End, Next, Situation, iteration_bound, next};
-use crate::delegate::Delegator;
+use crate::delegate::{Busy, Delegator, Permit};
 use crate::engine::EventSink;
 use crate::model::journal::{DriveSettings, JournalEvent};
 use crate::model::outcome::{Notice, Outcome};
@@ -134,7 +134,7 @@ pub(crate) struct Driver {
     committed: bool,
     refused_commit: Option<String>,
     last_seq: Arc<AtomicU64>,
-    waits_for_capacity: bool,
+    watches_capacity: bool,
 }
 
 impl Driver {
@@ -158,7 +158,7 @@ impl Driver {
             committed: false,
             refused_commit: None,
             last_seq: Arc::new(AtomicU64::new(seq)),
-            waits_for_capacity: false,
+            watches_capacity: false,
         }
     }
 
@@ -189,8 +189,9 @@ impl Driver {
         })?;
         self.recover()?;
         let end = loop {
-            match self.decide() {
-                Next::Dispatch { task, phase, width } => self.prepare(task, phase, width)?,
+            let (decision, permit) = self.decide();
+            match decision {
+                Next::Dispatch { task, phase, width } => self.prepare(task, phase, width, permit)?,
                 Next::Wait { until } => {
                     self.flush()?;
                     let messages = self.receive(until);
@@ -207,7 +208,7 @@ impl Driver {
         self.finish(&end)
     }
 
-    fn decide(&mut self) -> Next {
+    fn decide(&mut self) -> (Next, Option<Permit>) {
         let state = self.job.record.state();
         let capacity = Capacity::new(&self.job.agents, self.job.delegator.limits());
         let decision = next(&Situation {
@@ -221,8 +222,11 @@ impl Driver {
             agents: &capacity,
         });
         drop(state);
-        self.waits_for_capacity = matches!(decision, Next::Wait { .. }) && capacity.saw_busy();
-        decision
+        let (permit, busy) = capacity.into_parts();
+        if let (Next::Wait { .. }, Some(busy)) = (&decision, busy) {
+            self.watch_capacity(busy);
+        }
+        (decision, permit)
     }
 
     /// Puts what was recorded on the disk; then tells clients, answers requests and starts agents.
@@ -247,9 +251,6 @@ impl Driver {
 
     /// Waits for something to happen, and takes all that did.
     fn receive(&mut self, until: Option<Timestamp>) -> Vec<Message> {
-        if self.waits_for_capacity {
-            self.watch_capacity();
-        }
         let mut wait = STOP_FILE_INTERVAL;
         if let Some(until) = until {
             let millis = until.as_millis().saturating_sub(Timestamp::now().as_millis()).max(1);
@@ -263,11 +264,16 @@ impl Driver {
         messages
     }
 
-    fn watch_capacity(&self) {
-        let (limits, sender, kill) = (self.job.delegator.clone(), self.job.sender.clone(), self.kill.clone());
+    /// Has the mailbox told when an agent that refused may be able to take more. One watch at a time.
+    fn watch_capacity(&mut self, busy: Busy) {
+        if std::mem::replace(&mut self.watches_capacity, true) {
+            return;
+        }
+        let changed = self.job.delegator.limits().changed_since(&busy);
+        let (sender, kill) = (self.job.sender.clone(), self.kill.clone());
         self.job.runtime.spawn(async move {
             tokio::select! {
-                () = limits.limits().changed() => { let _ = sender.send(Message::CapacityChanged); }
+                () = changed => { let _ = sender.send(Message::CapacityChanged); }
                 () = kill.cancelled() => {}
             }
         });
@@ -293,7 +299,7 @@ impl Driver {
                     outcomes.push((task, worker, outcome));
                 }
                 Message::Noticed { task, worker, notice } => self.note(task, worker, notice)?,
-                Message::CapacityChanged => {}
+                Message::CapacityChanged => self.watches_capacity = false,
                 Message::Stop { mode, by } => self.request_stop(mode, by)?,
                 Message::Resolve { params, reply } => {
                     let answer = resolve::resolve(&mut self.job.record, &params);

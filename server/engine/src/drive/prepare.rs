@@ -17,7 +17,7 @@ use crate::accept;
 use crate::config::Agents;
 use crate::decide::next::{Agents as Takes, Availability};
 use crate::decide::prompt;
-use crate::delegate::{Limits, Permit};
+use crate::delegate::{Busy, Limits, Permit};
 use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
 use crate::model::outcome::{AgentReport, Ending, HandleKind, Notice, Outcome};
@@ -62,16 +62,19 @@ impl Prepared {
 pub(super) struct Capacity<'a> {
     agents: &'a Agents,
     limits: &'a Limits,
-    saw_busy: Cell<bool>,
+    /// The place asked for last, for the attempt that is about to be prepared.
+    permit: Cell<Option<Permit>>,
+    busy: Cell<Option<Busy>>,
 }
 
 impl<'a> Capacity<'a> {
     pub(super) fn new(agents: &'a Agents, limits: &'a Limits) -> Self {
-        Self { agents, limits, saw_busy: Cell::new(false) }
+        Self { agents, limits, permit: Cell::new(None), busy: Cell::new(None) }
     }
 
-    pub(super) fn saw_busy(&self) -> bool {
-        self.saw_busy.get()
+    /// The place taken, and the refusal if there was one.
+    pub(super) fn into_parts(self) -> (Option<Permit>, Option<Busy>) {
+        (self.permit.into_inner(), self.busy.into_inner())
     }
 }
 
@@ -79,11 +82,14 @@ impl Takes for Capacity<'_> {
     fn availability(&self, name: &AgentName) -> Availability {
         let Ok(agent) = self.agents.get(name) else { return Availability::Unknown };
         match self.limits.try_acquire(agent) {
-            // Given back at once: the place is taken when the attempt is prepared.
-            Ok(_permit) => Availability::Free,
+            Ok(permit) => {
+                self.permit.set(Some(permit));
+                Availability::Free
+            }
             Err(busy) => {
-                self.saw_busy.set(true);
-                Availability::Busy(busy.until.map(from_now))
+                let until = busy.until.map(from_now);
+                self.busy.set(Some(busy));
+                Availability::Busy(until)
             }
         }
     }
@@ -97,18 +103,21 @@ fn from_now(instant: tokio::time::Instant) -> Timestamp {
 
 impl Driver {
     /// Makes the attempt's folder and records its dispatch.
-    pub(super) fn prepare(&mut self, task: usize, phase: usize, width: u32) -> Result<(), EngineError> {
+    pub(super) fn prepare(
+        &mut self,
+        task: usize,
+        phase: usize,
+        width: u32,
+        permit: Option<Permit>,
+    ) -> Result<(), EngineError> {
         let state = self.job.record.state();
         let spec = state.spec(task);
         let name = spec.agent.as_ref().unwrap_or(&self.job.settings.agent);
         let agent = self.job.agents.get(name)?.clone();
-        let place = match &spec.sub_workflow {
-            Some(spec) => Place::Child(spec.clone()),
-            None => match self.job.delegator.limits().try_acquire(&agent) {
-                Ok(permit) => Place::Agent(permit),
-                // Another run took the place in between. The next decision sees that.
-                Err(_) => return Ok(()),
-            },
+        let place = match (&spec.sub_workflow, permit) {
+            (Some(spec), _) => Place::Child(spec.clone()),
+            (None, Some(permit)) => Place::Agent(permit),
+            (None, None) => return Err(EngineError::internal("an attempt was prepared without a place for its agent")),
         };
         let current = &state.tasks[task];
         let number = current.attempts.len() + 1;

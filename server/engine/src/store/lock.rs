@@ -190,11 +190,15 @@ fn read_holder(file: &mut File) -> LockHolder {
 }
 
 #[cfg(unix)]
+/// The name of this machine, where it is known.
+#[must_use]
 pub fn host_name() -> Option<String> {
     nix::unistd::gethostname().ok().map(|name| name.to_string_lossy().into_owned())
 }
 
 #[cfg(not(unix))]
+/// The name of this machine, where it is known.
+#[must_use]
 pub fn host_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
 }
