@@ -4,6 +4,7 @@
  * Must not: keep state.
  */
 import { access } from "node:fs/promises";
+import * as path from "node:path";
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
 import { announce, drive, type Stopping } from "./drive";
@@ -31,6 +32,8 @@ export interface Given {
   agent?: string;
   concurrency?: number;
   mode?: StopMode;
+  /** A report's path, as the server's code actions give it. */
+  path?: string;
 }
 
 export interface Parts {
@@ -172,16 +175,7 @@ async function resolveFeedback(parts: Parts, given: Given): Promise<FeedbackReco
     }
     feedbackId = (await prompts.feedback(feedback)).id;
   }
-  const { resolution, guidance, message, nodeId } = given;
-  const decision: prompts.Decision =
-    resolution === undefined
-      ? await prompts.decision()
-      : {
-          resolution,
-          ...(guidance === undefined ? {} : { guidance }),
-          ...(message === undefined ? {} : { message }),
-          ...(nodeId === undefined ? {} : { nodeId }),
-        };
+  const decision = await prompts.decision(given);
   const record = await client.sendRequest(methods.resolveFeedback, { workspace, runId, feedbackId, ...decision });
   const resume = "Resume";
   void vscode.window
@@ -191,12 +185,15 @@ async function resolveFeedback(parts: Parts, given: Given): Promise<FeedbackReco
 }
 
 async function openReport(parts: Parts, given: Given): Promise<string> {
-  const session = await open(parts, given);
-  const { client, workspace } = session;
-  const runId = await chooseRun(session, given, "Report of which run?", "There is no run here.");
-  const { reportPath } = await client.sendRequest(methods.showRun, { workspace, runId });
+  let reportPath = given.path;
+  if (reportPath === undefined) {
+    const session = await open(parts, given);
+    const { client, workspace } = session;
+    const runId = await chooseRun(session, given, "Report of which run?", "There is no run here.");
+    reportPath = path.resolve(workspace, (await client.sendRequest(methods.showRun, { workspace, runId })).reportPath);
+  }
   await access(reportPath).catch(() => {
-    throw new Error(`The report ${reportPath} is not there. Resuming ${runId} writes it again.`);
+    throw new Error(`The report ${reportPath} is not there. Resuming its run writes it again.`);
   });
   await vscode.commands.executeCommand("markdown.showPreview", vscode.Uri.file(reportPath));
   return reportPath;

@@ -169,23 +169,28 @@ export interface Decision {
   message?: string;
 }
 
-export async function decision(): Promise<Decision> {
-  const resolution = await pick<Resolution>(
-    [
-      { label: "Retry", detail: "Open the task again, with guidance", value: "retry" },
-      { label: "Reject", detail: "Close without a correction; the task stays parked", value: "rejected" },
-      { label: "Resolved", detail: "Settled by a verified node", value: "resolved" },
-    ],
-    "Flowdrive: resolution",
-    "How is it closed?",
-  );
+/** How feedback is closed: what was given, and answers for what was not. An empty text that was given stays empty. */
+export async function decision(given: Partial<Decision>): Promise<Decision> {
+  const resolution =
+    given.resolution ??
+    (await pick<Resolution>(
+      [
+        { label: "Retry", detail: "Open the task again, with guidance", value: "retry" },
+        { label: "Reject", detail: "Close without a correction; the task stays parked", value: "rejected" },
+        { label: "Resolved", detail: "Settled by a verified node", value: "resolved" },
+      ],
+      "Flowdrive: resolution",
+      "How is it closed?",
+    ));
   const made: Decision = { resolution };
   if (resolution === "resolved") {
-    made.nodeId = await text("Verified node that settles it", (typed) => (typed.trim() === "" ? "Name the node" : undefined));
+    const named = (typed: string) => (typed.trim() === "" ? "Name the node" : undefined);
+    made.nodeId = given.nodeId ?? (await text("Verified node that settles it", named));
   }
-  const note = await text(resolution === "retry" ? "Guidance for the next attempt" : "Note (empty for none)");
+  const field = resolution === "retry" ? "guidance" : "message";
+  const note = given[field] ?? (await text(resolution === "retry" ? "Guidance for the next attempt (empty for none)" : "Note (empty for none)"));
   if (note !== "") {
-    made[resolution === "retry" ? "guidance" : "message"] = note;
+    made[field] = note;
   }
   return made;
 }

@@ -6,11 +6,14 @@ import * as vscode from "vscode";
 import {
   CloseAction,
   ErrorAction,
+  ExecuteCommandRequest,
   LanguageClient,
   State,
   TransportKind,
+  type DynamicFeature,
   type ErrorHandler,
   type InitializeResult,
+  type StaticFeature,
 } from "vscode-languageclient/node";
 import { check } from "./binary";
 import { Dismissed, ServerUnusable, show } from "./errors";
@@ -30,9 +33,26 @@ function initializationOptions(): Record<string, unknown> {
   };
 }
 
-function spokenVersion(answer: InitializeResult | undefined): unknown {
+/** Whether the server speaks this extension's protocol version; a fault is what it speaks. */
+function protocolFault(answer: InitializeResult | undefined): string | undefined {
   const experimental: unknown = answer?.capabilities.experimental;
-  return (experimental as { flowdrive?: { protocolVersion?: unknown } } | undefined)?.flowdrive?.protocolVersion;
+  const spoken = (experimental as { flowdrive?: { protocolVersion?: number; minProtocolVersion?: number } } | undefined)?.flowdrive;
+  const newest = spoken?.protocolVersion ?? 0;
+  const oldest = spoken?.minProtocolVersion ?? newest;
+  return oldest <= PROTOCOL_VERSION && PROTOCOL_VERSION <= newest ? undefined : newest === 0 ? "(none)" : `${oldest} to ${newest}`;
+}
+
+/**
+ * The server's commands (`flowdrive.drive` and so on) have the names of the extension's own, which do more: they ask, and
+ * show. The library would register them a second time, and VS Code refuses that.
+ */
+class Client extends LanguageClient {
+  override registerFeature(feature: StaticFeature | DynamicFeature<unknown>): void {
+    const method = "registrationType" in feature ? feature.registrationType.method : undefined;
+    if (method !== ExecuteCommandRequest.method) {
+      super.registerFeature(feature);
+    }
+  }
 }
 
 export class Server implements vscode.Disposable {
@@ -84,7 +104,7 @@ export class Server implements vscode.Disposable {
         return { action: CloseAction.DoNotRestart, handled: true };
       },
     };
-    const client = new LanguageClient(
+    const client = new Client(
       "flowdrive",
       "Flowdrive",
       { command: binary.path, args: ["serve"], transport: TransportKind.stdio },
@@ -93,7 +113,6 @@ export class Server implements vscode.Disposable {
         initializationOptions,
         errorHandler,
         initializationFailedHandler: () => false, // `start` below rejects, and says why once
-        connectionOptions: { maxRestartCount: 0 },
       },
     );
     client.onNotification(progress, (event) => this.runs.apply(event));
@@ -102,11 +121,11 @@ export class Server implements vscode.Disposable {
     } catch (problem) {
       throw new ServerUnusable(`The server refused to start: ${problem instanceof Error ? problem.message : String(problem)}`, binary.path);
     }
-    const spoken = spokenVersion(client.initializeResult);
-    if (spoken !== PROTOCOL_VERSION) {
+    const spoken = protocolFault(client.initializeResult);
+    if (spoken !== undefined) {
       await client.stop();
       throw new ServerUnusable(
-        `The server speaks protocol version ${String(spoken ?? "(none)")}, this extension version ${PROTOCOL_VERSION}. Update the older of the two.`,
+        `The server speaks protocol version ${spoken}, this extension version ${PROTOCOL_VERSION}. Update the older of the two.`,
         binary.path,
       );
     }

@@ -105,6 +105,36 @@ t.test("findings are in the quickfix list, at lines that exist", function()
   t.same(placed > 0, true, "findings with a place")
 end)
 
+t.test("findings are diagnostics with code actions, in a file opened before as in one opened after", function()
+  local files = {}
+  t.eventually("diagnostics", function()
+    for _, diagnostic in ipairs(vim.diagnostic.get()) do
+      if diagnostic.source == "flowdrive" then
+        files[#files + 1] = { name = vim.api.nvim_buf_get_name(diagnostic.bufnr), line = diagnostic.lnum }
+      end
+    end
+    return #files > 0
+  end)
+  vim.cmd.edit(vim.fn.fnameescape(files[1].name))
+  vim.api.nvim_win_set_cursor(0, { files[1].line + 1, 0 })
+  local client = session.client()
+  t.eventually("the client in the buffer", function() return vim.lsp.buf_is_attached(0, client.id) end)
+  t.clear()
+  vim.ui.select = function(items, options, done) -- |vim.lsp.buf.code_action()| has labels of its own
+    for _, item in ipairs(items) do
+      if options.format_item(item):find("open the report", 1, true) then
+        return done(item)
+      end
+    end
+    error("no such action")
+  end
+  vim.lsp.buf.code_action()
+  t.eventually("the report", function()
+    return vim.api.nvim_buf_get_name(0) == "flowdrive://report/" .. complete
+  end)
+  t.script_prompts()
+end)
+
 t.test("the report opens in a scratch buffer", function()
   t.clear()
   flowdrive("report " .. complete)

@@ -116,6 +116,19 @@ exports.run = async function () {
     assert.equal(servers().length, 1);
   });
 
+  await test("its findings are diagnostics, with a code action that opens the report", async () => {
+    const [uri, found] = await eventually("diagnostics", () =>
+      vscode.languages.getDiagnostics().find(([, all]) => all.some((one) => one.source === "flowdrive")),
+    );
+    await vscode.window.showTextDocument(uri);
+    const actions = await vscode.commands.executeCommand("vscode.executeCodeActionProvider", uri, found[0].range);
+    const open = actions.find((action) => action.title.includes("open the report"));
+    assert.ok(open, JSON.stringify(actions));
+    await vscode.commands.executeCommand(open.command.command, ...open.command.arguments);
+    const tab = await eventually("the preview's tab", () => previewTab("report.md"));
+    await vscode.window.tabGroups.close(tab);
+  });
+
   await test("its report opens in the Markdown preview", async () => {
     const report = await run("openReport", { runId: complete });
     assert.match(fs.readFileSync(report, "utf8"), new RegExp(question));

@@ -55,18 +55,21 @@ local function wait_for(client_id, callback)
   end
 end
 
---- Refuses a server that speaks another protocol version.
+--- Takes a server that speaks this plugin's protocol version into use, and refuses any other.
 ---@param client vim.lsp.Client
 local function on_init(client)
   wait_at_exit()
-  local spoken = vim.tbl_get(client.server_capabilities or {}, "experimental", "flowdrive", "protocolVersion")
-  if spoken == M.PROTOCOL_VERSION then
+  local spoken = vim.tbl_get(client.server_capabilities or {}, "experimental", "flowdrive") or {}
+  local newest = tonumber(spoken.protocolVersion) or 0
+  local oldest = tonumber(spoken.minProtocolVersion) or newest
+  if oldest <= M.PROTOCOL_VERSION and M.PROTOCOL_VERSION <= newest then
+    require("flowdrive.attach").attach(client)
     release(client.id)
     return
   end
   local problem = ("%s speaks protocol version %s, this plugin version %d. Update the older of the two."):format(
     M.describe(client),
-    spoken == nil and "(none)" or tostring(spoken),
+    newest == 0 and "(none)" or ("%d to %d"):format(oldest, newest),
     M.PROTOCOL_VERSION
   )
   if waiting[client.id] then

@@ -1,10 +1,12 @@
 --- `:Flowdrive` itself: which subcommand is meant, and completion. Must not: know what a subcommand does.
 local client_of = require("flowdrive.client")
-local subcommands = require("flowdrive.subcommands")
+local implementation = require("flowdrive.subcommands")
 local task = require("flowdrive.task")
 local ui = require("flowdrive.ui")
 
 local M = {}
+
+local subcommands = implementation.commands
 
 --- Splits `a b="c d" 'e f'` into words; quotes may stand anywhere in a word.
 ---@param text string
@@ -38,14 +40,16 @@ local function names()
   return sorted
 end
 
+---@param problem any
+local function failed(problem)
+  ui.notify(type(problem) == "string" and problem or tostring(problem), vim.log.levels.ERROR)
+end
+
 --- Runs `:Flowdrive`.
 ---@param args table what |nvim_create_user_command()| hands over
 function M.run(args)
   local words = M.split(args.args)
   local name = table.remove(words, 1)
-  local function failed(problem)
-    ui.notify(type(problem) == "string" and problem or tostring(problem), vim.log.levels.ERROR)
-  end
   local function begin(chosen)
     task.start(function()
       local context = { words = words, bang = args.bang, root = client_of.root() }
@@ -66,6 +70,24 @@ function M.run(args)
   else
     failed(("no subcommand %q. There are: %s"):format(name, table.concat(names(), ", ")))
   end
+end
+
+--- Closes a feedback record as a code action says; asks for the guidance or the note.
+---@param about { workspace: string, runId: string, feedbackId: string, resolution: string }
+function M.resolve(about)
+  task.start(function()
+    local context = { words = {}, bang = false, root = about.workspace, client = client_of.get(about.workspace) }
+    implementation.resolve(context, about.runId, about.feedbackId, about.resolution)
+  end, failed)
+end
+
+--- Shows the report that a code action names.
+---@param path string `<workspace>/.cw/runs/<run>/report.md`
+function M.open_report_file(path)
+  task.start(function()
+    local folder = vim.fs.dirname(path)
+    ui.open_report(vim.fs.basename(folder), path, vim.fs.dirname(vim.fs.dirname(vim.fs.dirname(folder))))
+  end, failed)
 end
 
 --- Asks a running server, for completion. Starts none: a key press must not.

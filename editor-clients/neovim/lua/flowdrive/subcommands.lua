@@ -286,6 +286,29 @@ local resolutions = {
   { id = "resolved", label = "resolved - settled by a verified node" },
 }
 
+--- Asks for what is not given of a resolution, and closes the record.
+---@param context flowdrive.Context
+---@param run_id string
+---@param feedback_id string
+---@param resolution? string
+local function resolve(context, run_id, feedback_id, resolution)
+  resolution = resolution or ui.select(resolutions, "Resolution", function(choice)
+    return choice.label
+  end).id
+  local params = { runId = run_id, feedbackId = feedback_id, resolution = resolution }
+  if resolution == "resolved" then
+    params.nodeId = ui.input("Verified node that settles it: ")
+  end
+  local note = ui.input(resolution == "retry" and "Guidance for the next attempt: " or "Note: ")
+  if note ~= "" then
+    params[resolution == "retry" and "guidance" or "message"] = note
+  end
+  local closed = request(context, "resolveFeedback", params)
+  fetch_run(run_id, context)
+  local more = resolution == "retry" and (" `:Flowdrive resume %s` tries the task again."):format(run_id) or ""
+  ui.notify(("%s is %s.%s"):format(closed.id, closed.status, more))
+end
+
 M.resolve = {
   about = "decide on a task that was parked",
   complete = "run",
@@ -300,21 +323,7 @@ M.resolve = {
     local record = ui.select(open, "Feedback", function(record)
       return ("[%s] %s: %s"):format(record.severity, record.taskId or record.id, state.one_line(record.message))
     end)
-    local resolution = ui.select(resolutions, "Resolution", function(choice)
-      return choice.label
-    end).id
-    local params = { runId = id, feedbackId = record.id, resolution = resolution }
-    if resolution == "resolved" then
-      params.nodeId = ui.input("Verified node that settles it: ")
-    end
-    local note = ui.input(resolution == "retry" and "Guidance for the next attempt: " or "Note: ")
-    if note ~= "" then
-      params[resolution == "retry" and "guidance" or "message"] = note
-    end
-    local closed = request(context, "resolveFeedback", params)
-    fetch_run(id, context)
-    local more = resolution == "retry" and (" `:Flowdrive resume %s` tries the task again."):format(id) or ""
-    ui.notify(("%s is %s.%s"):format(closed.id, closed.status, more))
+    resolve(context, id, record.id)
   end,
 }
 
@@ -362,4 +371,4 @@ M.doctor = {
   end,
 }
 
-return M
+return { commands = M, resolve = resolve }
