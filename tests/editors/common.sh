@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the tests in this folder: where the server is, a workspace to drive, counting, and cleaning up.
 # Sourced, never run. Expects FLOWDRIVE_CACHE and `root`.
 

@@ -6,7 +6,9 @@ end
 vim.g.loaded_flowdrive = 1
 
 if vim.fn.has("nvim-0.10") == 0 then
-  vim.cmd([[command! -nargs=* -bang Flowdrive echohl ErrorMsg | echomsg "flowdrive: needs Neovim 0.10 or newer" | echohl None]])
+  vim.cmd(
+    [[command! -nargs=* -bang Flowdrive echohl ErrorMsg | echomsg "flowdrive: needs Neovim 0.10 or newer" | echohl None]]
+  )
   return
 end
 

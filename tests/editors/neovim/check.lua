@@ -104,7 +104,13 @@ function M.script_prompts()
       end
     end
     if wanted then
-      error(("no choice of %q contains %q: %s"):format(options.prompt, wanted, vim.inspect(vim.tbl_map(options.format_item or tostring, items))))
+      error(
+        ("no choice of %q contains %q: %s"):format(
+          options.prompt,
+          wanted,
+          vim.inspect(vim.tbl_map(options.format_item or tostring, items))
+        )
+      )
     end
     done(nil)
   end

@@ -21,7 +21,9 @@ local function restart(init_options)
   local client = session.client()
   if client then
     require("flowdrive.client").stop(client, 5000)
-    t.eventually("the old server's end", function() return not session.client() end)
+    t.eventually("the old server's end", function()
+      return not session.client()
+    end)
   end
   session.configure(init_options)
   t.clear()
@@ -31,7 +33,12 @@ local progress = {}
 vim.api.nvim_create_autocmd("LspProgress", {
   callback = function(args)
     local params = args.data.params
-    progress[#progress + 1] = { kind = params.value.kind, percentage = params.value.percentage, title = params.value.title, token = params.token }
+    progress[#progress + 1] = {
+      kind = params.value.kind,
+      percentage = params.value.percentage,
+      title = params.value.title,
+      token = params.token,
+    }
   end,
 })
 
@@ -48,7 +55,9 @@ t.test("an agent configuration that the server refuses is said, and leaves no se
   restart({ agents = { bad = { command = "not a list" } } })
   flowdrive("runs")
   t.message("refused the handshake")
-  t.eventually("no server", function() return #session.servers() == 0 end)
+  t.eventually("no server", function()
+    return #session.servers() == 0
+  end)
   restart()
 end)
 
@@ -118,7 +127,9 @@ t.test("findings are diagnostics with code actions, in a file opened before as i
   vim.cmd.edit(vim.fn.fnameescape(files[1].name))
   vim.api.nvim_win_set_cursor(0, { files[1].line + 1, 0 })
   local client = session.client()
-  t.eventually("the client in the buffer", function() return vim.lsp.buf_is_attached(0, client.id) end)
+  t.eventually("the client in the buffer", function()
+    return vim.lsp.buf_is_attached(0, client.id)
+  end)
   t.clear()
   vim.ui.select = function(items, options, done) -- |vim.lsp.buf.code_action()| has labels of its own
     for _, item in ipairs(items) do
@@ -220,7 +231,9 @@ t.test("a dismissed prompt does nothing and says nothing", function()
   t.clear()
   t.answers = { false }
   flowdrive("report")
-  t.eventually("the prompt", function() return #t.prompts == 1 end)
+  t.eventually("the prompt", function()
+    return #t.prompts == 1
+  end)
   vim.wait(50)
   t.same(t.messages, {})
 end)
@@ -246,8 +259,12 @@ local function sleeping_drive()
   vim.fn.mkdir(folder, "p")
   restart({ agents = { slow = session.sleeper(folder) }, defaultAgent = "slow" })
   flowdrive(('drive quick-survey question="%s"'):format(session.question))
-  t.eventually("an agent that sleeps", function() return #session.sleepers(folder) > 0 end)
-  t.eventually("its run", function() return #require("flowdrive.runs").active() == 1 end)
+  t.eventually("an agent that sleeps", function()
+    return #session.sleepers(folder) > 0
+  end)
+  t.eventually("its run", function()
+    return #require("flowdrive.runs").active() == 1
+  end)
   return folder, require("flowdrive.runs").active()[1]
 end
 

@@ -15,22 +15,36 @@ local function event(seq, kind, fields)
 end
 
 local function started(resumed)
-  return event(1, "runStarted", { workflowId = "w", title = "W", plannedWorkers = 2, completedWorkers = 0, resumed = resumed or false })
+  return event(
+    1,
+    "runStarted",
+    { workflowId = "w", title = "W", plannedWorkers = 2, completedWorkers = 0, resumed = resumed or false }
+  )
 end
 
 t.test("loading the plugin defines the command and loads no code", function()
   t.same(vim.fn.exists(":Flowdrive"), 2)
-  local out = vim.system({
-    vim.v.progpath, "--clean", "--headless",
-    "--cmd", "set runtimepath^=" .. vim.fn.fnameescape(vim.fs.normalize(here .. "/../../../editor-clients/neovim")),
-    "-c", "lua io.stdout:write(vim.fn.exists(':Flowdrive') .. ' ' .. tostring(package.loaded['flowdrive'] ~= nil or package.loaded['flowdrive.commands'] ~= nil))",
-    "-c", "qa!",
-  }, { text = true }):wait()
+  local out = vim
+    .system({
+      vim.v.progpath,
+      "--clean",
+      "--headless",
+      "--cmd",
+      "set runtimepath^=" .. vim.fn.fnameescape(vim.fs.normalize(here .. "/../../../editor-clients/neovim")),
+      "-c",
+      "lua io.stdout:write(vim.fn.exists(':Flowdrive') .. ' ' .. tostring(package.loaded['flowdrive'] ~= nil or package.loaded['flowdrive.commands'] ~= nil))",
+      "-c",
+      "qa!",
+    }, { text = true })
+    :wait()
   t.same(out.stdout, "2 false", "command defined, code loaded")
 end)
 
 t.test("words are split at blanks, quotes hold them together", function()
-  t.same(commands.split([[drive x question="where is it" a='b "c' d""e]]), { "drive", "x", "question=where is it", 'a=b "c', "de" })
+  t.same(
+    commands.split([[drive x question="where is it" a='b "c' d""e]]),
+    { "drive", "x", "question=where is it", 'a=b "c', "de" }
+  )
   t.same(commands.split(""), {})
   t.same(commands.split('""'), { "" })
 end)
@@ -47,7 +61,14 @@ t.test("typed values", function()
   t.same({ ui.parse_value("true", "boolean") }, { true })
   t.same({ ui.parse_value('{"a":[1]}', "json") }, { { a = { 1 } } })
   t.same({ ui.parse_value("a b", "string") }, { "a b" })
-  for text, kind in pairs({ ["0x10"] = "number", ["inf"] = "number", ["nan"] = "number", ["one"] = "number", ["yes"] = "boolean", ["{"] = "json" }) do
+  for text, kind in pairs({
+    ["0x10"] = "number",
+    ["inf"] = "number",
+    ["nan"] = "number",
+    ["one"] = "number",
+    ["yes"] = "boolean",
+    ["{"] = "json",
+  }) do
     local value, problem = ui.parse_value(text, kind)
     t.same(value, nil, text)
     t.same(type(problem), "string", text)
@@ -71,21 +92,71 @@ t.test("a run follows its events", function()
   t.same(state.apply(run, started()), "applied")
   t.same(state.is_active(run), true)
   state.apply(run, event(2, "phaseStarted", { phase = "map", title = "Map", tasks = 2, width = 2 }))
-  state.apply(run, event(3, "taskDispatched", { taskId = "a", workerId = "a.1", phase = "map", agent = "x", attempt = 1 }))
+  state.apply(
+    run,
+    event(3, "taskDispatched", { taskId = "a", workerId = "a.1", phase = "map", agent = "x", attempt = 1 })
+  )
   state.apply(run, event(3, "agentActivity", { taskId = "a", workerId = "a.1", text = "reading\nsrc/main.rs" }))
   t.same(run.tasks.a.text, "reading src/main.rs", "activity is one line")
   t.same(run.last_seq, 3, "activity has no number of its own")
-  state.apply(run, event(4, "taskAccepted", { taskId = "a", workerId = "a.1", phase = "map", source = "agent", summary = "s", findings = 2 }))
-  state.apply(run, event(5, "taskDispatched", { taskId = "b", workerId = "b.1", phase = "map", agent = "x", attempt = 1 }))
-  state.apply(run, event(6, "taskRetrying", { taskId = "b", workerId = "b.1", attempt = 1, maxAttempts = 3, code = "c", reason = "no evidence" }))
+  state.apply(
+    run,
+    event(
+      4,
+      "taskAccepted",
+      { taskId = "a", workerId = "a.1", phase = "map", source = "agent", summary = "s", findings = 2 }
+    )
+  )
+  state.apply(
+    run,
+    event(5, "taskDispatched", { taskId = "b", workerId = "b.1", phase = "map", agent = "x", attempt = 1 })
+  )
+  state.apply(
+    run,
+    event(
+      6,
+      "taskRetrying",
+      { taskId = "b", workerId = "b.1", attempt = 1, maxAttempts = 3, code = "c", reason = "no evidence" }
+    )
+  )
   t.contains(run.tasks.b.text, "attempt 1 of 3: no evidence")
-  state.apply(run, event(7, "taskParked", { taskId = "b", workerId = "b.3", phase = "map", attempts = 3, code = "c", reason = "no evidence" }))
-  state.apply(run, event(8, "feedbackOpened", { feedbackId = "f1", taskId = "b", classification = "missing-evidence", severity = "high", message = "no\nevidence" }))
+  state.apply(
+    run,
+    event(
+      7,
+      "taskParked",
+      { taskId = "b", workerId = "b.3", phase = "map", attempts = 3, code = "c", reason = "no evidence" }
+    )
+  )
+  state.apply(
+    run,
+    event(
+      8,
+      "feedbackOpened",
+      {
+        feedbackId = "f1",
+        taskId = "b",
+        classification = "missing-evidence",
+        severity = "high",
+        message = "no\nevidence",
+      }
+    )
+  )
   local text = table.concat(render(run), "\n")
-  for _, part in ipairs({ "W  [running]", "1 of 2 tasks accepted, 1 parked", "✓ a  2 findings: s", "✗ b  parked: no evidence", "Map  1/2  2 at once", "Waiting for you" }) do
+  for _, part in ipairs({
+    "W  [running]",
+    "1 of 2 tasks accepted, 1 parked",
+    "✓ a  2 findings: s",
+    "✗ b  parked: no evidence",
+    "Map  1/2  2 at once",
+    "Waiting for you",
+  }) do
     t.contains(text, part)
   end
-  state.apply(run, event(9, "runFinished", { status = "parked", completedWorkers = 1, parkedWorkers = 1, reportPath = "/w/r.md" }))
+  state.apply(
+    run,
+    event(9, "runFinished", { status = "parked", completedWorkers = 1, parkedWorkers = 1, reportPath = "/w/r.md" })
+  )
   t.same({ run.status, run.report_path, state.is_active(run) }, { "parked", "/w/r.md", false })
 end)
 
@@ -102,11 +173,25 @@ end)
 t.test("a view taken late does not undo newer events", function()
   local run = state.new("r1", "/w")
   state.apply(run, started())
-  state.apply(run, event(2, "taskDispatched", { taskId = "b", workerId = "b.1", phase = "map", agent = "x", attempt = 1 }))
+  state.apply(
+    run,
+    event(2, "taskDispatched", { taskId = "b", workerId = "b.1", phase = "map", agent = "x", attempt = 1 })
+  )
   state.seed(run, {
-    summary = { workflowId = "w", title = "W", status = "in-progress", plannedWorkers = 2, completedWorkers = 0, parkedWorkers = 0, driving = true },
+    summary = {
+      workflowId = "w",
+      title = "W",
+      status = "in-progress",
+      plannedWorkers = 2,
+      completedWorkers = 0,
+      parkedWorkers = 0,
+      driving = true,
+    },
     phases = { { id = "map", title = "Map", tasks = 2, completed = 0 } },
-    tasks = { { id = "a", phase = "map", status = "pending", attempts = 0 }, { id = "b", phase = "map", status = "pending", attempts = 0 } },
+    tasks = {
+      { id = "a", phase = "map", status = "pending", attempts = 0 },
+      { id = "b", phase = "map", status = "pending", attempts = 0 },
+    },
     lastSeq = 1,
     reportPath = "/w/r.md",
   })
@@ -119,7 +204,12 @@ t.test("findings become quickfix items at the places they cite", function()
     {
       id = "verdict",
       findings = {
-        { id = "f1", summary = "two\nlines", severity = "P1", evidence = { { path = "src/a.rs", line = 3, endLine = 4 }, { locator = "https://example.invalid" } } },
+        {
+          id = "f1",
+          summary = "two\nlines",
+          severity = "P1",
+          evidence = { { path = "src/a.rs", line = 3, endLine = 4 }, { locator = "https://example.invalid" } },
+        },
         { id = "f2", summary = "nowhere", severity = "none", evidence = {} },
       },
     },
@@ -134,13 +224,28 @@ end)
 t.test("a task waits for answers that come at once and for late ones, and leaves quietly when dismissed", function()
   local seen, failure = {}, nil
   task.start(function()
-    seen[1] = task.await(function(answer) answer("now") end)
-    seen[2] = task.await(function(answer) vim.defer_fn(function() answer("later") answer("twice") end, 5) end)
+    seen[1] = task.await(function(answer)
+      answer("now")
+    end)
+    seen[2] = task.await(function(answer)
+      vim.defer_fn(function()
+        answer("later")
+        answer("twice")
+      end, 5)
+    end)
     error("broken", 0)
-  end, function(problem) failure = problem end)
-  t.eventually("the task's end", function() return failure end)
+  end, function(problem)
+    failure = problem
+  end)
+  t.eventually("the task's end", function()
+    return failure
+  end)
   t.same({ seen, failure }, { { "now", "later" }, "broken" })
-  task.start(function() error(task.cancelled) end, function() error("a dismissal is no failure") end)
+  task.start(function()
+    error(task.cancelled)
+  end, function()
+    error("a dismissal is no failure")
+  end)
 end)
 
 t.finish()

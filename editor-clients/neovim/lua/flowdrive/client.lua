@@ -12,7 +12,8 @@ local EXIT_TIMEOUT_MS = 3000
 local HANDSHAKE_MS = 10000
 
 local has_0_11 = vim.fn.has("nvim-0.11") == 1
-local missing_hint = "Install it, or name it: require('flowdrive').setup({ cmd = { '/path/to/flowdrive', 'serve', '--stdio' } })"
+local missing_hint =
+  "Install it, or name it: require('flowdrive').setup({ cmd = { '/path/to/flowdrive', 'serve', '--stdio' } })"
 
 --- Neovim's own exit asks its servers to stop and leaves at once. A server that ends dozens of agents needs a moment:
 --- wait for it, no longer than it takes, and end it by force when it does not answer.
@@ -318,7 +319,11 @@ function M.send(client, method, params, done)
     sent, id = client.request(method, payload, done)
   end
   if not sent then
-    done({ code = -32099, message = M.describe(client) .. " is not running", data = { hint = "Run the command again to start it." } })
+    done({
+      code = -32099,
+      message = M.describe(client) .. " is not running",
+      data = { hint = "Run the command again to start it." },
+    })
   end
   return function()
     if sent and id and not M.is_stopped(client) then
@@ -375,9 +380,13 @@ function M.stop(client, wait_ms)
     end
   end
   stop()
-  if wait_ms and not vim.wait(wait_ms, function() return M.is_stopped(client) end, 10) then
+  if wait_ms and not vim.wait(wait_ms, function()
+    return M.is_stopped(client)
+  end, 10) then
     stop(true)
-    vim.wait(500, function() return M.is_stopped(client) end, 10)
+    vim.wait(500, function()
+      return M.is_stopped(client)
+    end, 10)
   end
 end
 

@@ -126,7 +126,13 @@ local function draw(run, buffer)
   vim.api.nvim_buf_clear_namespace(buffer, namespace, 0, -1)
   for number, highlight in pairs(highlights) do
     local last = highlight[2] == -1 and #lines[number] or highlight[2]
-    vim.api.nvim_buf_set_extmark(buffer, namespace, number - 1, highlight[1], { end_col = last, hl_group = highlight[3] })
+    vim.api.nvim_buf_set_extmark(
+      buffer,
+      namespace,
+      number - 1,
+      highlight[1],
+      { end_col = last, hl_group = highlight[3] }
+    )
   end
 end
 

@@ -163,7 +163,11 @@ function M.on_server_exit(client_id, how)
         changed(run)
         if vim.v.exiting == vim.NIL then
           vim.notify(
-            ("flowdrive: the server ended (%s) while it drove %s. `:Flowdrive resume %s` carries it on."):format(how, id, id),
+            ("flowdrive: the server ended (%s) while it drove %s. `:Flowdrive resume %s` carries it on."):format(
+              how,
+              id,
+              id
+            ),
             vim.log.levels.ERROR
           )
         end

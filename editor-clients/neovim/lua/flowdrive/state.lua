@@ -255,10 +255,12 @@ function M.seed(run, view)
   for _, id in ipairs(sorted(old)) do
     local task = old[id]
     local copy = task_of(run, id, task.phase)
-    copy.status, copy.attempt, copy.agent, copy.text, copy.findings = task.status, task.attempt, task.agent, task.text, task.findings
+    copy.status, copy.attempt, copy.agent, copy.text, copy.findings =
+      task.status, task.attempt, task.agent, task.text, task.findings
   end
   if newer then
-    run.planned, run.completed, run.parked = view.summary.plannedWorkers, view.summary.completedWorkers, view.summary.parkedWorkers
+    run.planned, run.completed, run.parked =
+      view.summary.plannedWorkers, view.summary.completedWorkers, view.summary.parkedWorkers
     if not run.driven_here then
       run.status = view.summary.driving and "running" or view.summary.status
     end

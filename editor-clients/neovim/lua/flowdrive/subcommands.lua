@@ -47,7 +47,9 @@ local function choose_workflow(context)
     if wanted:find("%.toml$") or wanted:find("%.json$") then
       return { ref = { path = vim.fn.fnamemodify(wanted, ":p") }, inputs = {} }
     end
-    local ids = vim.tbl_map(function(workflow) return workflow.id end, known)
+    local ids = vim.tbl_map(function(workflow)
+      return workflow.id
+    end, known)
     error(("no workflow %q. There are: %s; or name a .toml or .json file"):format(wanted, table.concat(ids, ", ")), 0)
   end
   if #known == 0 then
@@ -68,7 +70,7 @@ local function given_inputs(words, specs)
   for _, word in ipairs(words) do
     local name, text = word:match("^([%a][%w_-]*)=(.*)$")
     if not name then
-      error(("%q is not name=value. Quote a value that has spaces: question=\"where is it?\""):format(word), 0)
+      error(('%q is not name=value. Quote a value that has spaces: question="where is it?"'):format(word), 0)
     end
     local spec = specs[name] or { type = "string" }
     local value, problem = ui.parse_value(text, spec.type)
@@ -235,9 +237,11 @@ M.preview = {
   complete = "workflow-or-run",
   run = function(context)
     local first, params = context.words[1], nil
-    local named = first and not first:find("=") and vim.iter(request(context, "listRuns", {}).runs):any(function(summary)
-      return summary.runId == first
-    end)
+    local named = first
+      and not first:find("=")
+      and vim.iter(request(context, "listRuns", {}).runs):any(function(summary)
+        return summary.runId == first
+      end)
     if named then
       params = { runId = first }
     else
