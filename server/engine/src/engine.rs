@@ -390,15 +390,11 @@ impl Engine {
     }
 
     /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No
-    /// drive can be started afterwards. Returns the runs that were being driven, with their workspaces.
-    pub async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> Vec<(RunId, PathBuf)> {
+    /// drive can be started afterwards. Returns how many there were.
+    pub async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> usize {
         self.shared.closing.store(true, Ordering::Release);
         let drives = self.shared.drives.all();
-        let mut stopped = Vec::with_capacity(drives.len());
-        for drive in &drives {
-            drive.stop(mode, by);
-            stopped.push((drive.run_id.clone(), PathBuf::from(&record::read(&drive.state).workspace)));
-        }
+        drives.iter().for_each(|drive| drive.stop(mode, by));
         let all = async {
             if mode == StopMode::Now {
                 self.shared.delegator.shutdown(deadline).await;
@@ -411,7 +407,7 @@ impl Engine {
         if tokio::time::timeout(deadline, all).await.is_err() {
             tracing::warn!("some drives did not end before the deadline");
         }
-        stopped
+        drives.len()
     }
 
     fn summary(&self, workspace: &Workspace, id: &RunId) -> Result<RunSummary, EngineError> {
