@@ -2,73 +2,18 @@
 //!
 //! Must not: do what a command does; only find out which one is meant.
 
+mod cli;
 mod logging;
 mod schema;
 mod serve;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-
+use clap::Parser;
+use cli::{AgentCommand, Cli, Command, FramingChoice, SchemaArgs, ServeArgs};
 use logging::Log;
-
-/// Drives multi-task AI-agent workflows.
-#[derive(Debug, Parser)]
-#[command(name = "flowdrive", version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Speak JSON-RPC on standard input and output.
-    Serve(Serve),
-    /// Write the JSON Schemas and the OpenRPC document.
-    Schema(Schema),
-}
-
-#[derive(Debug, Args)]
-struct Serve {
-    /// Use standard input and output. There is no other way yet; editors name it anyway.
-    #[arg(long)]
-    stdio: bool,
-    /// How messages are laid out.
-    #[arg(long, value_enum, default_value_t = FramingChoice::Auto)]
-    framing: FramingChoice,
-    /// Read this configuration file instead of the user's own.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// When the input ends, finish every request that is in flight, drives too, before ending.
-    #[arg(long)]
-    finish_on_eof: bool,
-    /// End when this process ends.
-    #[arg(long = "clientProcessId", alias = "client-process-id", value_name = "PID", hide = true)]
-    client_process: Option<u32>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum FramingChoice {
-    /// Recognise it from the first byte.
-    Auto,
-    /// `Content-Length` headers, as editors speak.
-    Lsp,
-    /// One JSON value a line.
-    Ndjson,
-}
-
-#[derive(Debug, Args)]
-struct Schema {
-    /// The folder to write to, or to check.
-    #[arg(long, value_name = "DIR", default_value = "schema")]
-    out: PathBuf,
-    /// Write nothing; fail when a file there is not up to date.
-    #[arg(long)]
-    check: bool,
-}
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -78,9 +23,15 @@ fn main() -> ExitCode {
     };
     let code = match cli.command {
         Command::Serve(command) => serve::serve(command.into()).map_err(|error| error.to_string()),
-        Command::Schema(Schema { out, check }) => {
+        Command::Schema(SchemaArgs { out, check }) => {
             let done = if check { schema::check(&out) } else { schema::write(&out) };
             done.map(|()| 0).map_err(|error| error.to_string())
+        }
+        Command::Agent(AgentCommand::Survey(_)) => return fail("the survey is not there yet"),
+        _ => {
+            let code = cli::run(cli);
+            log.flush(Duration::from_millis(50));
+            return code;
         }
     };
     log.flush(Duration::from_millis(50));
@@ -96,8 +47,8 @@ fn fail(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-impl From<Serve> for serve::Options {
-    fn from(command: Serve) -> Self {
+impl From<ServeArgs> for serve::Options {
+    fn from(command: ServeArgs) -> Self {
         Self {
             framing: match command.framing {
                 FramingChoice::Auto => None,
