@@ -1,18 +1,43 @@
 //! The engine as a server or a program uses it: one method for each request.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, mpsc};
 use std::time::Duration;
 
 use flowdrive_protocol::config::Config;
+use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::feedback::FeedbackRecord;
-use flowdrive_protocol::ids::RunId;
-use flowdrive_protocol::method::*;
-use flowdrive_protocol::run::{DrivePreview, DriveResult, RunView, StopMode};
+use flowdrive_protocol::ids::{AgentName, RunId};
+use flowdrive_protocol::method::{
+    DoctorParams, DoctorResult, DriveParams, ListFeedbackParams, ListFeedbackResult, ListRunsParams, ListRunsResult,
+    ListWorkflowsParams, ListWorkflowsResult, PreviewParams, ResolveFeedbackParams, ShowRunParams, StopParams,
+    StopResult, VerifyRunParams, VerifyRunResult,
+};
+use flowdrive_protocol::run::{DrivePreview, RunSummary, RunView, StopMode, UnreadableRun, VerifyProblem};
+use tokio::sync::oneshot;
 
-use crate::EngineError;
+use crate::config::{self, Agents};
+use crate::delegate::{Delegator, DelegatorOptions};
+use crate::drive::{Drive, Drives, Job, Message};
+use crate::model::journal::DriveSettings;
+use crate::model::state::RunState;
+use crate::readings::Readings;
+use crate::record::{self, Record};
+use crate::store::canonical::sha256_hex;
+use crate::store::{self, RunLock, RunPaths, StoreError, Workspace};
+use crate::{EngineError, doctor, plan, resolve, view, workflow};
 
-/// Who is told of a drive's events. Called on the drive's own task: must not block.
+/// Attempts before a task parks, unless the drive or the task says otherwise.
+const DEFAULT_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::new(3).expect("3 is not 0");
+
+/// Events sent with one `showRun`, at most.
+const MAX_REPLAY: usize = 10_000;
+
+/// Who is told of a drive's events. Called on the drive's own thread and on those that read agents' output: must not
+/// block.
 pub trait EventSink: Send + Sync + 'static {
     /// One event; lifecycle events in order of `seq`.
     fn event(&self, event: ProgressEvent);
@@ -21,82 +46,461 @@ pub trait EventSink: Send + Sync + 'static {
 /// What an engine is made with.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {
-    /// The user's configuration.
+    /// The user's configuration, as its file has it.
     pub config: Config,
+    /// The environment: agents get a filtered part of it, and it may configure an agent. The process's own when absent.
+    pub environment: Option<BTreeMap<String, String>>,
     /// The program that serves as `builtin:survey` when called with `agent survey`; the running one when absent.
-    pub survey_program: Option<std::path::PathBuf>,
+    pub survey_program: Option<PathBuf>,
 }
 
 /// The engine. Cheap to clone; all clones share the same drives.
 #[derive(Clone)]
-pub struct Engine {}
-
-/// A drive under way.
-pub struct Drive {
-    /// The run it drives.
-    pub run_id: RunId,
+pub struct Engine {
+    shared: Arc<Shared>,
 }
 
-fn unfinished<T>() -> Result<T, EngineError> {
-    Err(EngineError::new(flowdrive_protocol::error::ErrorKind::Internal, "not there yet", ""))
+struct Shared {
+    /// File and environment together; what a client configures lies on top.
+    base: Config,
+    survey_program: PathBuf,
+    agents: RwLock<Arc<Agents>>,
+    delegator: Delegator,
+    drives: Arc<Drives>,
+    readings: Readings,
+    closing: AtomicBool,
 }
 
-#[allow(unused_variables, missing_docs, clippy::unused_async)]
 impl Engine {
+    /// Makes an engine.
+    ///
     /// # Errors
-    /// When the configuration does not validate.
+    /// `config-invalid`; or what keeps agents from being run at all.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
-        Ok(Self {})
+        let environment = options.environment.unwrap_or_else(process_environment);
+        let survey_program = match options.survey_program {
+            Some(program) => program,
+            None => std::env::current_exe()
+                .map_err(|fault| EngineError::internal(format!("the running program cannot be found: {fault}")))?,
+        };
+        let base = config::merge([config::from_env(&environment)?, options.config]);
+        let agents = Agents::resolve(&base, &survey_program)?;
+        let delegator = Delegator::new(DelegatorOptions {
+            parent_env: environment,
+            max_concurrent: Some(agents.max_concurrent()),
+            ..DelegatorOptions::default()
+        })?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                base,
+                survey_program,
+                agents: RwLock::new(Arc::new(agents)),
+                delegator,
+                drives: Arc::default(),
+                readings: Readings::default(),
+                closing: AtomicBool::new(false),
+            }),
+        })
     }
-    /// Replaces the configuration; drives under way keep theirs.
+
+    /// Lays a client's configuration over that of the file and the environment. Drives under way keep theirs.
+    ///
+    /// # Errors
+    /// `config-invalid`; the configuration in force then stays.
     pub fn reconfigure(&self, config: Config) -> Result<(), EngineError> {
+        let merged = config::merge([config, self.shared.base.clone()]);
+        let agents = Agents::resolve(&merged, &self.shared.survey_program)?;
+        self.shared.delegator.limits().set_over_all(Some(agents.max_concurrent()));
+        *self.shared.agents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
         Ok(())
     }
-    /// Plans (or loads) the run, takes its lock and starts driving it as a task of its own. Returns as soon as that is
-    /// done. Dropping the [`Drive`] does not end the drive.
+
+    /// The agents in force.
+    fn agents(&self) -> Arc<Agents> {
+        Arc::clone(&self.shared.agents.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Plans (or loads) the run, takes its lock and starts driving it on a thread of its own. Returns as soon as that
+    /// is done. Dropping the [`Drive`] does not end the drive.
+    ///
+    /// # Errors
+    /// What is wrong with the selection, the workflow, its inputs, the agent, the workspace or the run's record;
+    /// `run-locked` when somebody drives the run already.
     pub async fn drive(&self, params: DriveParams, sink: Arc<dyn EventSink>) -> Result<Drive, EngineError> {
-        unfinished()
+        let engine = self.clone();
+        let runtime = tokio::runtime::Handle::current();
+        blocking(move || engine.start(&params, sink, runtime)).await
     }
+
+    fn start(
+        &self,
+        params: &DriveParams,
+        sink: Arc<dyn EventSink>,
+        runtime: tokio::runtime::Handle,
+    ) -> Result<Drive, EngineError> {
+        if self.shared.closing.load(Ordering::Acquire) {
+            return Err(EngineError::new(ErrorKind::Overloaded, "the server is shutting down", "start it again"));
+        }
+        let workspace = Arc::new(open_workspace(params.workspace.as_deref())?);
+        let agents = self.agents();
+        let settings = settings(&agents, params)?;
+        let (record, lock, resumed) = match (&params.workflow, &params.run_id) {
+            (Some(reference), id) => {
+                let plan = plan::plan(workspace.root(), reference, &params.inputs, id.clone())?;
+                let paths = workspace.create_run(&plan.run_id)?;
+                let lock = RunLock::acquire(&paths)?;
+                let mut record = Record::create(paths, plan)?;
+                record.sync()?;
+                (record, lock, false)
+            }
+            (None, Some(id)) => {
+                let paths = workspace.existing_run(id)?;
+                let lock = RunLock::acquire(&paths)?;
+                (Record::open(paths, id)?, lock, true)
+            }
+            (None, None) => return Err(nothing_selected()),
+        };
+        let (sender, mailbox) = mpsc::channel();
+        self.shared.drives.launch(Job {
+            record,
+            lock,
+            workspace,
+            settings,
+            resumed,
+            agents,
+            delegator: self.shared.delegator.clone(),
+            sink,
+            sender,
+            mailbox,
+            runtime,
+            drives: Arc::clone(&self.shared.drives),
+            lineage: Vec::new(),
+        })
+    }
+
+    /// Says what a drive would do. Starts nothing, writes nothing.
+    ///
+    /// # Errors
+    /// What is wrong with the selection.
     pub async fn preview(&self, params: PreviewParams) -> Result<DrivePreview, EngineError> {
-        unfinished()
+        let engine = self.clone();
+        blocking(move || {
+            let workspace = open_workspace(params.workspace.as_deref())?;
+            let agents = engine.agents();
+            let settings = settings(
+                &agents,
+                &DriveParams {
+                    agent: params.agent.clone(),
+                    concurrency: params.concurrency,
+                    incremental: params.incremental,
+                    ..DriveParams::default()
+                },
+            )?;
+            let delegator = &engine.shared.delegator;
+            match (&params.workflow, &params.run_id) {
+                (Some(reference), None) => {
+                    let plan = plan::plan(workspace.root(), reference, &params.inputs, None)?;
+                    let state = RunState::planned_at(plan, flowdrive_protocol::time::Timestamp::now())
+                        .map_err(|fault| EngineError::internal(fault.to_string()))?;
+                    Ok(view::preview::preview(&state, false, &settings, &agents, delegator, None))
+                }
+                (None, Some(id)) => {
+                    let paths = workspace.existing_run(id)?;
+                    let driver = store::is_locked(&paths).map(|holder| format!("the run is being driven ({holder})"));
+                    engine.with_state(&paths, id, |state| {
+                        view::preview::preview(state, true, &settings, &agents, delegator, driver)
+                    })
+                }
+                (Some(_), Some(_)) => {
+                    Err(EngineError::InvalidParams("give either workflow or runId, not both".to_owned()))
+                }
+                (None, None) => Err(nothing_selected()),
+            }
+        })
+        .await
     }
+
+    /// Closes a feedback record: through the run's drive when there is one here, else under the run's lock.
+    ///
+    /// # Errors
+    /// `feedback-unknown`, `resolution-refused`; `run-locked` when another process drives the run.
     pub async fn resolve_feedback(&self, params: ResolveFeedbackParams) -> Result<FeedbackRecord, EngineError> {
-        unfinished()
+        let engine = self.clone();
+        let request = params.clone();
+        let (paths, drive) = blocking(move || {
+            let paths = open_workspace(request.workspace.as_deref())?.existing_run(&request.run_id)?;
+            let drive = engine.shared.drives.get(&paths.dir);
+            Ok((paths, drive))
+        })
+        .await?;
+        if let Some(drive) = drive {
+            let (reply, answer) = oneshot::channel();
+            let message = Message::Resolve { params: Box::new(params.clone()), reply };
+            if drive.sender.send(message).is_ok()
+                && let Ok(answer) = answer.await
+            {
+                return answer;
+            }
+            // The drive ended without looking at it; its lock is free, or about to be.
+            let _ = drive.finished().await;
+        }
+        blocking(move || {
+            let _lock = RunLock::acquire(&paths)?;
+            let mut record = Record::open(paths, &params.run_id)?;
+            let closed = resolve::resolve(&mut record, &params)?;
+            record.sync()?;
+            record.save_snapshot()?;
+            crate::report::write(&record)?;
+            Ok(closed)
+        })
+        .await
     }
+
+    /// Asks for a drive to end early, whichever process drives it.
+    ///
+    /// # Errors
+    /// `run-not-found`; what the disk refuses.
     pub async fn stop(&self, params: StopParams) -> Result<StopResult, EngineError> {
-        unfinished()
+        let engine = self.clone();
+        blocking(move || {
+            let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
+            let drive = engine.shared.drives.get(&paths.dir);
+            let driving = match drive {
+                Some(drive) => {
+                    drive.stop(params.mode, "client");
+                    true
+                }
+                None if store::is_locked(&paths).is_some() => {
+                    store::stop::request_stop(&paths, params.mode)?;
+                    true
+                }
+                None => false,
+            };
+            Ok(StopResult { run_id: params.run_id, driving, mode: params.mode })
+        })
+        .await
     }
+
+    /// The runs of a workspace, newest first.
+    ///
+    /// # Errors
+    /// `workspace-invalid`; what the disk refuses.
     pub async fn list_runs(&self, params: ListRunsParams) -> Result<ListRunsResult, EngineError> {
-        unfinished()
+        let engine = self.clone();
+        blocking(move || {
+            let workspace = open_workspace(params.workspace.as_deref())?;
+            let listed = workspace.list_runs()?;
+            let total = u32::try_from(listed.len()).unwrap_or(u32::MAX);
+            let limit = params.limit.map_or(100, |limit| limit.get() as usize);
+            let mut result = ListRunsResult { runs: Vec::new(), unreadable: Vec::new(), total };
+            for listing in listed.into_iter().skip(params.offset as usize).take(limit) {
+                let read = match &listing.id {
+                    Some(id) => engine.summary(&workspace, id),
+                    None => Err(EngineError::new(ErrorKind::RunNotFound, "the folder's name is no run id", "")),
+                };
+                match read {
+                    Ok(summary) => result.runs.push(summary),
+                    Err(fault) => result.unreadable.push(UnreadableRun {
+                        name: listing.name,
+                        kind: fault.kind().unwrap_or(ErrorKind::RunCorrupt),
+                        message: fault.to_string(),
+                    }),
+                }
+            }
+            Ok(result)
+        })
+        .await
     }
+
+    /// One run, and the events a client missed.
+    ///
+    /// # Errors
+    /// `run-not-found`, `run-corrupt`, `unsupported-state`.
     pub async fn show_run(&self, params: ShowRunParams) -> Result<RunView, EngineError> {
-        unfinished()
+        let engine = self.clone();
+        blocking(move || {
+            let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
+            let driving = store::is_locked(&paths).is_some();
+            let events = match params.since_seq {
+                Some(since) => record::replay(&paths, &params.run_id, since, MAX_REPLAY)?,
+                None => (Vec::new(), false),
+            };
+            let range = (params.task_offset as usize, params.task_limit.unwrap_or(1_000) as usize);
+            engine.with_state(&paths, &params.run_id, |state| view::run(state, &paths, driving, range, events))
+        })
+        .await
     }
+
+    /// A run's feedback records, in task order.
+    ///
+    /// # Errors
+    /// `run-not-found`, `run-corrupt`, `unsupported-state`.
     pub async fn list_feedback(&self, params: ListFeedbackParams) -> Result<ListFeedbackResult, EngineError> {
-        unfinished()
+        let engine = self.clone();
+        blocking(move || {
+            let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
+            let feedback =
+                engine.with_state(&paths, &params.run_id, |state| view::feedback(state, params.status))?;
+            Ok(ListFeedbackResult { feedback })
+        })
+        .await
     }
+
+    /// The workflows that can be driven, bundled ones first.
+    ///
+    /// # Errors
+    /// `workspace-invalid`.
     pub async fn list_workflows(&self, params: ListWorkflowsParams) -> Result<ListWorkflowsResult, EngineError> {
-        unfinished()
+        blocking(move || {
+            let workspace = params.workspace.as_deref().map(|path| open_workspace(Some(path))).transpose()?;
+            Ok(ListWorkflowsResult { workflows: workflow::list(workspace.as_ref().map(Workspace::root)) })
+        })
+        .await
     }
+
+    /// Checks a run's record against itself, and the accepted results against it.
+    ///
+    /// # Errors
+    /// `run-not-found`; what the disk refuses.
     pub async fn verify_run(&self, params: VerifyRunParams) -> Result<VerifyRunResult, EngineError> {
-        unfinished()
+        blocking(move || {
+            let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
+            let mut verification = store::verify(&paths, &params.run_id)?;
+            if verification.problems.is_empty() {
+                verification.problems.extend(changed_results(&paths, &params.run_id)?);
+            }
+            Ok(VerifyRunResult {
+                run_id: params.run_id,
+                ok: verification.problems.is_empty(),
+                events: verification.events,
+                head: verification.head,
+                problems: verification.problems,
+            })
+        })
+        .await
     }
+
+    /// Looks at the installation.
+    ///
+    /// # Errors
+    /// None at present.
     pub async fn doctor(&self, params: DoctorParams) -> Result<DoctorResult, EngineError> {
-        unfinished()
+        let engine = self.clone();
+        blocking(move || Ok(doctor::examine(&engine.agents(), &engine.shared.delegator, params.workspace.as_deref()))).await
     }
-    /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline.
-    /// Returns how many drives were stopped.
-    pub async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> usize {
-        0
+
+    /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No
+    /// drive can be started afterwards. Returns the runs that were being driven, with their workspaces.
+    pub async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> Vec<(RunId, PathBuf)> {
+        self.shared.closing.store(true, Ordering::Release);
+        let drives = self.shared.drives.all();
+        let mut stopped = Vec::with_capacity(drives.len());
+        for drive in &drives {
+            drive.stop(mode, by);
+            stopped.push((drive.run_id.clone(), PathBuf::from(&record::read(&drive.state).workspace)));
+        }
+        let all = async {
+            if mode == StopMode::Now {
+                self.shared.delegator.shutdown(deadline).await;
+            }
+            for drive in &drives {
+                // How each drive ended is told by its own events.
+                let _ = drive.finished().await;
+            }
+        };
+        if tokio::time::timeout(deadline, all).await.is_err() {
+            tracing::warn!("some drives did not end before the deadline");
+        }
+        stopped
+    }
+
+    fn summary(&self, workspace: &Workspace, id: &RunId) -> Result<RunSummary, EngineError> {
+        let paths = workspace.existing_run(id)?;
+        let driving = store::is_locked(&paths).is_some();
+        self.with_state(&paths, id, |state| view::summary(state, driving))
+    }
+
+    fn with_state<T>(
+        &self,
+        paths: &RunPaths,
+        id: &RunId,
+        look: impl FnOnce(&RunState) -> T,
+    ) -> Result<T, EngineError> {
+        let shared = self.shared.drives.get(&paths.dir).map(|drive| drive.state);
+        match shared {
+            Some(state) => Ok(look(&record::read(&state))),
+            None => {
+                let state = self.shared.readings.state(paths, id)?;
+                Ok(look(&state))
+            }
+        }
     }
 }
 
-#[allow(unused_variables, missing_docs, clippy::unused_async)]
-impl Drive {
-    /// Waits for the end. Can be called by several.
-    pub async fn finished(&self) -> Result<DriveResult, EngineError> {
-        unfinished()
+/// The accepted results whose files are gone or no longer what was accepted.
+fn changed_results(paths: &RunPaths, id: &RunId) -> Result<Vec<VerifyProblem>, StoreError> {
+    let state = record::read_state(paths, id)?;
+    let accepted = state.tasks.iter().filter_map(|task| task.accepted.as_ref().map(|result| (task, result)));
+    let problem = |code: &str, message: String, path: &Path| VerifyProblem {
+        code: code.to_owned(),
+        message,
+        path: path.to_string_lossy().into_owned(),
+        line: None,
+    };
+    Ok(accepted
+        .filter_map(|(task, result)| {
+            let path = paths.dir.join(&result.path);
+            match std::fs::read(&path) {
+                Ok(bytes) if sha256_hex(&bytes) == result.digest => None,
+                Ok(_) => {
+                    let message = format!("the result of {} is not the one that was accepted", task.id);
+                    Some(problem("result-changed", message, &path))
+                }
+                Err(fault) => {
+                    let message = format!("the accepted result of {} cannot be read: {fault}", task.id);
+                    Some(problem("result-missing", message, &path))
+                }
+            }
+        })
+        .collect())
+}
+
+fn settings(agents: &Agents, params: &DriveParams) -> Result<DriveSettings, EngineError> {
+    let agent: AgentName = match &params.agent {
+        Some(name) => agents.get(name)?.name.clone(),
+        None => agents.default_agent().name.clone(),
+    };
+    Ok(DriveSettings {
+        agent,
+        concurrency: params.concurrency,
+        once: params.once,
+        incremental: params.incremental,
+        max_attempts: params.max_attempts.unwrap_or(DEFAULT_ATTEMPTS),
+    })
+}
+
+fn open_workspace(path: Option<&str>) -> Result<Workspace, EngineError> {
+    let path = path.ok_or_else(|| {
+        EngineError::InvalidParams("missing field workspace: the absolute path of the folder the run is about".to_owned())
+    })?;
+    Ok(Workspace::open(Path::new(path))?)
+}
+
+fn nothing_selected() -> EngineError {
+    EngineError::InvalidParams("give either workflow (with inputs) or runId".to_owned())
+}
+
+fn process_environment() -> BTreeMap<String, String> {
+    // A variable that is not UTF-8 cannot be named in a policy, and is not passed on.
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
+/// Runs what may touch the disk away from the threads that serve clients.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
+) -> Result<T, EngineError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(fault) => Err(EngineError::internal(format!("a request failed: {fault}"))),
     }
-    /// Asks for a stop; `by` is recorded, such as `client` or `SIGTERM`.
-    pub fn stop(&self, mode: StopMode, by: &str) {}
 }

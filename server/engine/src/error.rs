@@ -3,8 +3,11 @@
 use flowdrive_protocol::error::{ErrorData, ErrorKind};
 use thiserror::Error;
 
+use crate::decide::feedback::ResolutionRefused;
+use crate::delegate::DelegateError;
+
 /// Why a request failed.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Error)]
 pub enum EngineError {
     /// The request contradicts itself; the parameters have to change.
     #[error("{0}")]
@@ -25,6 +28,12 @@ impl EngineError {
         Self::Fault { message: message.into(), data: Box::new(ErrorData::new(kind, hint)) }
     }
 
+    /// A defect of Flowdrive itself.
+    pub fn internal(message: impl Into<String>) -> Self {
+        let hint = "this is a defect of Flowdrive: report it with the message and the server's log (RUST_LOG=debug)";
+        Self::new(ErrorKind::Internal, message, hint)
+    }
+
     /// What the client is told besides the message. None for invalid params, which is JSON-RPC's own fault.
     #[must_use]
     pub fn data(&self) -> Option<&ErrorData> {
@@ -32,5 +41,41 @@ impl EngineError {
             Self::InvalidParams(_) => None,
             Self::Fault { data, .. } => Some(data),
         }
+    }
+
+    /// The kind, where there is one.
+    #[must_use]
+    pub fn kind(&self) -> Option<ErrorKind> {
+        self.data().map(|data| data.kind)
+    }
+}
+
+impl From<ResolutionRefused> for EngineError {
+    fn from(refused: ResolutionRefused) -> Self {
+        let message = refused.to_string();
+        let (kind, hint) = match refused {
+            ResolutionRefused::Unknown { .. } => {
+                (ErrorKind::FeedbackUnknown, "list the run's records with listFeedback (flowdrive feedback list)")
+            }
+            ResolutionRefused::NoNode(_) => (
+                ErrorKind::ResolutionRefused,
+                "name the verified node that settles it, such as <run>:verifier:<task>; or use retry or rejected",
+            ),
+            ResolutionRefused::NodeNotFound { .. } | ResolutionRefused::NodeNotVerified { .. } => (
+                ErrorKind::ResolutionRefused,
+                "name a node <run>:verifier:<task> of an accepted task with evidence, or a gated commit <run>:commit:<id>",
+            ),
+            ResolutionRefused::Closed(..) => (ErrorKind::ResolutionRefused, "nothing is left to do for this record"),
+            ResolutionRefused::NothingToRetry(_) => {
+                (ErrorKind::ResolutionRefused, "only a record of a parked task can be retried; use resolved or rejected")
+            }
+        };
+        Self::new(kind, message, hint)
+    }
+}
+
+impl From<DelegateError> for EngineError {
+    fn from(fault: DelegateError) -> Self {
+        Self::internal(fault.to_string())
     }
 }

@@ -7,13 +7,24 @@
 
 pub mod accept;
 pub mod config;
+pub mod decide;
 pub mod delegate;
+mod doctor;
+mod drive;
 mod engine;
 mod error;
+mod git;
 pub mod model;
+mod plan;
+mod readings;
+pub mod record;
+pub mod report;
+mod resolve;
 pub mod store;
 pub mod survey;
+pub mod view;
 pub mod workflow;
 
-pub use engine::{Drive, Engine, EngineOptions, EventSink};
+pub use drive::Drive;
+pub use engine::{Engine, EngineOptions, EventSink};
 pub use error::EngineError;

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error.to_string()),
     };
     let code = match cli.command {
-        Command::Serve(command) => serve::serve(command.into()).map_err(|error| error.to_string()),
+        Command::Serve(command) => serve::serve(&command.into()).map_err(|error| error.to_string()),
         Command::Schema(SchemaArgs { out, check }) => {
             let done = if check { schema::check(&out) } else { schema::write(&out) };
             done.map(|()| 0).map_err(|error| error.to_string())

@@ -8,6 +8,7 @@
 
 mod backend;
 mod connection;
+mod diagnostics;
 mod drives;
 mod fault;
 mod framing;
@@ -16,13 +17,13 @@ mod lifecycle;
 mod message;
 mod outbox;
 mod progress;
+mod publisher;
 mod service;
 mod settings;
 mod stdio;
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,14 +72,14 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// When a thread, a signal handler or a descriptor cannot be had.
-pub(crate) fn serve(options: Options) -> io::Result<u8> {
+pub(crate) fn serve(options: &Options) -> io::Result<u8> {
     let (input, output) = stdio::claim()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(async {
         let (engine, broken_config) = engine(options.config.as_deref())?;
         let outside = Outside { signals: lifecycle::signals()?, complain: Box::new(io::stderr()) };
         let backend: Arc<dyn Backend> = Arc::new(engine);
-        run(backend, broken_config, &options, stdio::reading(input)?, output, outside, Limits::default()).await
+        run(backend, broken_config, options, stdio::reading(input)?, output, outside, Limits::default()).await
     });
     // Threads that wait on the client do not hold up the end.
     runtime.shutdown_background();
@@ -144,6 +145,7 @@ async fn run(
     let (requests, answers) = socket.split();
     stdio::writing(outbox.clone(), output)?;
     tokio::spawn(service.drives().clone().serve_catch_up(catch_ups));
+    tokio::spawn(service.publisher().clone().publish());
     tokio::spawn(pass_on_requests(requests, outbox.clone()));
     let handlers = TaskTracker::new();
     let connection = Connection::new(lsp, Box::pin(answers), outbox.clone(), options.framing, handlers.clone());
@@ -280,11 +282,9 @@ impl Server {
 }
 
 /// The next signal; never when there can be none.
-fn next(signals: &mut mpsc::Receiver<StopSignal>) -> impl Future<Output = StopSignal> {
-    async {
-        match signals.recv().await {
-            Some(signal) => signal,
-            None => std::future::pending().await,
-        }
+async fn next(signals: &mut mpsc::Receiver<StopSignal>) -> StopSignal {
+    match signals.recv().await {
+        Some(signal) => signal,
+        None => std::future::pending().await,
     }
 }

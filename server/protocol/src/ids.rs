@@ -7,12 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
-/// Longest id accepted, in bytes. File systems stop at 255 for one name; what is left is room for suffixes.
+/// Longest id that becomes a file name, in bytes. File systems stop at 255; what is left is room for suffixes.
 pub const MAX_ID_BYTES: usize = 180;
 
 /// Why a text is not an id of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("invalid {kind} {text:?}: must match {grammar}, at most {MAX_ID_BYTES} bytes, and not be `.` or `..`")]
+#[error("invalid {kind} {text:?}: must match {grammar}, at most {max} bytes, and not be `.` or `..`")]
 pub struct InvalidId {
     /// What the text was meant to be, such as `run id`.
     pub kind: &'static str,
@@ -20,10 +20,12 @@ pub struct InvalidId {
     pub text: String,
     /// The grammar it breaks, as a regular expression.
     pub grammar: &'static str,
+    /// The most bytes such an id may have.
+    pub max: usize,
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $kind:literal, $grammar:literal, first: $first:expr, rest: $rest:expr) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $grammar:literal, max: $max:expr, first: $first:expr, rest: $rest:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(String);
@@ -31,6 +33,9 @@ macro_rules! id {
         impl $name {
             /// The grammar, as a regular expression.
             pub const GRAMMAR: &'static str = $grammar;
+
+            /// Longest id accepted, in bytes.
+            pub const MAX_BYTES: usize = $max;
 
             /// Checks the text against the grammar.
             ///
@@ -42,13 +47,13 @@ macro_rules! id {
                 let rest: fn(char) -> bool = $rest;
                 let fits = text.chars().next().is_some_and(first)
                     && text.chars().all(rest)
-                    && text.len() <= MAX_ID_BYTES
+                    && text.len() <= Self::MAX_BYTES
                     && text != "."
                     && text != "..";
                 if fits {
                     Ok(Self(text))
                 } else {
-                    Err(InvalidId { kind: $kind, text: text.chars().take(60).collect(), grammar: $grammar })
+                    Err(InvalidId { kind: $kind, text: text.chars().take(60).collect(), grammar: $grammar, max: $max })
                 }
             }
 
@@ -97,7 +102,7 @@ macro_rules! id {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "pattern": $grammar, "maxLength": MAX_ID_BYTES })
+                json_schema!({ "type": "string", "pattern": $grammar, "maxLength": $name::MAX_BYTES })
             }
         }
     };
@@ -109,45 +114,45 @@ const fn word(c: char) -> bool {
 
 id!(
     /// A run: one execution of a workflow, and the name of its folder under `.cw/runs/`.
-    RunId, "run id", "^[A-Za-z0-9._:-]+$", first: |c| word(c) || "._:-".contains(c), rest: |c| word(c) || "._:-".contains(c)
+    RunId, "run id", "^[A-Za-z0-9._:-]+$", max: MAX_ID_BYTES, first: |c| word(c) || "._:-".contains(c), rest: |c| word(c) || "._:-".contains(c)
 );
 id!(
     /// A workflow's id.
-    WorkflowId, "workflow id", "^[a-z0-9][a-z0-9.-]*$",
+    WorkflowId, "workflow id", "^[a-z0-9][a-z0-9.-]*$", max: MAX_ID_BYTES,
     first: |c| c.is_ascii_lowercase() || c.is_ascii_digit(),
     rest: |c| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c)
 );
 id!(
     /// A phase's id, unique in its workflow.
-    PhaseId, "phase id", "^[A-Za-z0-9][A-Za-z0-9_.:@-]*$", first: word, rest: |c| word(c) || "_.:@-".contains(c)
+    PhaseId, "phase id", "^[A-Za-z0-9][A-Za-z0-9_.:@-]*$", max: MAX_ID_BYTES, first: word, rest: |c| word(c) || "_.:@-".contains(c)
 );
 id!(
     /// A task's id, unique in its workflow. A looped task's later rounds carry `@r<n>`.
-    TaskId, "task id", "^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$", first: word, rest: |c| word(c) || "_.:/@-".contains(c)
+    TaskId, "task id", "^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$", max: MAX_ID_BYTES, first: word, rest: |c| word(c) || "_.:/@-".contains(c)
 );
 id!(
     /// One attempt at a task, and the name of its folder.
-    WorkerId, "worker id", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", first: word, rest: |c| word(c) || "_.:-".contains(c)
+    WorkerId, "worker id", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", max: MAX_ID_BYTES, first: word, rest: |c| word(c) || "_.:-".contains(c)
 );
 id!(
     /// A feedback record.
-    FeedbackId, "feedback id", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", first: word, rest: |c| word(c) || "_.:-".contains(c)
+    FeedbackId, "feedback id", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", max: MAX_ID_BYTES, first: word, rest: |c| word(c) || "_.:-".contains(c)
 );
 id!(
     /// A commit of a run, such as `state-0001`.
-    CommitId, "commit id", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", first: word, rest: |c| word(c) || "_.:-".contains(c)
+    CommitId, "commit id", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", max: MAX_ID_BYTES, first: word, rest: |c| word(c) || "_.:-".contains(c)
 );
 id!(
     /// An agent as the user's configuration names it, or a built-in one such as `builtin:survey`.
-    AgentName, "agent name", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", first: word, rest: |c| word(c) || "_.:-".contains(c)
+    AgentName, "agent name", "^[A-Za-z0-9][A-Za-z0-9_.:-]*$", max: MAX_ID_BYTES, first: word, rest: |c| word(c) || "_.:-".contains(c)
 );
 id!(
     /// The name of a workflow input.
-    InputName, "input name", "^[A-Za-z][A-Za-z0-9_-]*$", first: |c| c.is_ascii_alphabetic(), rest: |c| word(c) || "_-".contains(c)
+    InputName, "input name", "^[A-Za-z][A-Za-z0-9_-]*$", max: MAX_ID_BYTES, first: |c| c.is_ascii_alphabetic(), rest: |c| word(c) || "_-".contains(c)
 );
 id!(
     /// A node of a run's provenance graph, such as `<run>:verifier:<task>`.
-    NodeId, "node id", "^[A-Za-z0-9._:/@-]+$", first: |c| word(c) || "._:-".contains(c), rest: |c| word(c) || "._:/@-".contains(c)
+    NodeId, "node id", "^[A-Za-z0-9._:/@-]+$", max: 2 * MAX_ID_BYTES + 40, first: |c| word(c) || "._:-".contains(c), rest: |c| word(c) || "._:/@-".contains(c)
 );
 
 #[cfg(test)]

@@ -1,1 +1,24 @@
-//! Filled in on its own branch.
+//! The accept layer: reads what an agent delivered and judges whether it may stand.
+//!
+//! Must not: do I/O. Files are seen through a trait that the caller implements.
+
+pub mod evidence;
+pub mod feedback;
+mod fields;
+pub mod files;
+mod finding;
+mod harvest;
+mod json;
+pub mod judge;
+pub mod parse;
+mod path;
+pub mod refusal;
+pub mod report;
+pub mod usage;
+mod weigh;
+
+pub use files::{FileLookup, Files, Presence};
+pub use finding::ParsedFinding;
+pub use judge::{Accepted, Requirements, judge};
+pub use parse::ParsedResult;
+pub use refusal::Refusal;

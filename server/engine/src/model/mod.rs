@@ -1,4 +1,7 @@
 //! The domain's types. Data only: no I/O, no decisions.
 
 pub mod agent;
+pub mod journal;
+pub mod node;
 pub mod outcome;
+pub mod state;

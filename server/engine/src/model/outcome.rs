@@ -76,6 +76,10 @@ pub enum HandleKind {
     Process,
     /// An HTTP endpoint.
     Endpoint,
+    /// Nobody: an earlier run's result was taken.
+    ResultCache,
+    /// A run of another workflow.
+    SubWorkflow,
 }
 
 impl HandleKind {
@@ -85,6 +89,8 @@ impl HandleKind {
         match self {
             Self::Process => "process",
             Self::Endpoint => "endpoint",
+            Self::ResultCache => "result-cache",
+            Self::SubWorkflow => "sub-workflow",
         }
     }
 }

@@ -1,1 +1,30 @@
-//! Filled in on its own branch.
+//! The run directory: journal, snapshot, lock, worker folders, stop requests, and reads of workspace files.
+//!
+//! Effects only. Must not: decide what a run does next, know what an event means (the journal is generic over it), or
+//! write anywhere but below `.cw/` of a workspace.
+
+mod atomic;
+pub mod cache;
+pub mod canonical;
+mod error;
+pub mod faults;
+pub mod journal;
+mod line;
+pub mod lock;
+mod paths;
+pub mod read;
+pub mod snapshot;
+pub mod stop;
+#[cfg(test)]
+mod tests;
+mod verify;
+pub mod worker;
+pub mod workspace;
+
+pub use atomic::replace as replace_file;
+pub use error::StoreError;
+pub use journal::{Appended, Entry, Journal, JournalPosition, Loaded, TornTail, read_entries, read_entries_with};
+pub use lock::{LockHolder, RunLock, host_name, is_locked};
+pub use paths::{MAX_NAME_BYTES, RunPaths, safe_name};
+pub use verify::{MAX_PROBLEMS, Verification, verify};
+pub use workspace::{RunListing, Workspace, WorkspaceFile};

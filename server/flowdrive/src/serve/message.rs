@@ -94,14 +94,14 @@ fn classify(value: Value) -> Message {
         return Message::Invalid(known, invalid_request("`jsonrpc` must be \"2.0\""));
     }
     match object.remove("method") {
-        Some(Value::String(method)) => call(id, known, method, object.remove("params")),
+        Some(Value::String(method)) => call(id.is_some(), known, method, object.remove("params")),
         Some(_) => Message::Invalid(known, invalid_request("`method` must be a string")),
         None => answer(known, object),
     }
 }
 
-fn call(id: Option<Value>, known: Option<RequestId>, method: String, params: Option<Value>) -> Message {
-    if id.is_some() && known.is_none() {
+fn call(has_id: bool, known: Option<RequestId>, method: String, params: Option<Value>) -> Message {
+    if has_id && known.is_none() {
         return Message::Invalid(None, invalid_request("`id` must be a number or a string"));
     }
     let params = match params {

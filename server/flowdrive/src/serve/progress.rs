@@ -33,6 +33,16 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
+    /// The run, once it is known.
+    pub(crate) fn run(&self) -> Option<RunId> {
+        self.run.clone()
+    }
+
+    /// Says which run it is; the first event does too.
+    pub(crate) fn name(&mut self, run: &RunId) {
+        self.run.get_or_insert_with(|| run.clone());
+    }
+
     /// The headline, once the run has begun.
     pub(crate) fn title(&self) -> String {
         if self.title.is_empty() { "Flowdrive".to_owned() } else { format!("Flowdrive: {}", self.title) }
@@ -134,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    fn event(run: &str, body: Value) -> ProgressEvent {
+    fn event(run: &str, body: &Value) -> ProgressEvent {
         let mut value = json!({"runId": run, "seq": 1, "at": Timestamp::from_millis(0)});
         value.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
         serde_json::from_value(value).unwrap()
@@ -143,7 +153,7 @@ mod tests {
     fn started(planned: u32, completed: u32) -> ProgressEvent {
         event(
             "r",
-            json!({"type": "runStarted", "workflowId": "w", "title": "Quick survey", "plannedWorkers": planned,
+            &json!({"type": "runStarted", "workflowId": "w", "title": "Quick survey", "plannedWorkers": planned,
             "completedWorkers": completed, "resumed": completed > 0}),
         )
     }
@@ -151,24 +161,24 @@ mod tests {
     fn dispatched(task: &str) -> ProgressEvent {
         event(
             "r",
-            json!({"type": "taskDispatched", "taskId": task, "workerId": "w", "phase": "map", "agent": "survey", "attempt": 1}),
+            &json!({"type": "taskDispatched", "taskId": task, "workerId": "w", "phase": "map", "agent": "survey", "attempt": 1}),
         )
     }
 
     fn accepted(run: &str, task: &str) -> ProgressEvent {
         event(
             run,
-            json!({"type": "taskAccepted", "taskId": task, "workerId": "w", "phase": "map", "source": "agent",
+            &json!({"type": "taskAccepted", "taskId": task, "workerId": "w", "phase": "map", "source": "agent",
             "summary": "", "findings": 0}),
         )
     }
 
     fn activity(run: &str, task: &str, text: &str) -> ProgressEvent {
-        event(run, json!({"type": "agentActivity", "taskId": task, "workerId": "w", "text": text}))
+        event(run, &json!({"type": "agentActivity", "taskId": task, "workerId": "w", "text": text}))
     }
 
     fn phase(id: &str, title: &str) -> ProgressEvent {
-        event("r", json!({"type": "phaseStarted", "phase": id, "title": title, "tasks": 2, "width": 2}))
+        event("r", &json!({"type": "phaseStarted", "phase": id, "title": title, "tasks": 2, "width": 2}))
     }
 
     #[test]
@@ -188,7 +198,7 @@ mod tests {
         assert_eq!(tracker.report(), report);
         let end = json!({"type": "runFinished", "status": "parked", "reason": "look", "completedWorkers": 6,
             "parkedWorkers": 2, "reportPath": "x"});
-        tracker.note(&event("r", end));
+        tracker.note(&event("r", &end));
         assert_eq!(tracker.end().unwrap(), "parked: 6/8 accepted, 2 parked \u{b7} look");
     }
 

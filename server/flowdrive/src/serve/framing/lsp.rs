@@ -106,7 +106,7 @@ impl LspDecoder {
         let bytes = self.buffer.peek();
         let Some(first) = bytes.first() else { return Ok(None) };
         if !first.is_ascii_alphabetic() {
-            return Err(format!("expected `Content-Length`, found {}", shown(bytes)));
+            return Err(format!("expected `Content-Length`, found {}", shown(&[*first])));
         }
         let Some((block, end)) = split_block(bytes) else {
             if bytes.len() > MAX_HEADER_BYTES {

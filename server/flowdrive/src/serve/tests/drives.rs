@@ -7,7 +7,7 @@ fn ended(run: &str, seq: u64) -> flowdrive_protocol::event::ProgressEvent {
     event(
         run,
         seq,
-        json!({"type": "runFinished", "status": "complete", "completedWorkers": 4, "parkedWorkers": 0, "reportPath": ""}),
+        &json!({"type": "runFinished", "status": "complete", "completedWorkers": 4, "parkedWorkers": 0, "reportPath": ""}),
     )
 }
 
@@ -80,10 +80,8 @@ async fn the_server_opens_a_display_when_it_may_and_never_waits_for_it() {
 
 #[tokio::test]
 async fn cancelling_answers_at_once_and_stops_gracefully() {
-    let by_id = |_: &Value| ("$/cancelRequest", json!({"id": 1}));
-    let by_token = |_: &Value| ("window/workDoneProgress/cancel", json!({"token": "t"}));
-    let ways: [&dyn Fn(&Value) -> (&'static str, Value); 2] = [&by_id, &by_token];
-    for (at, way) in ways.iter().enumerate() {
+    let ways = [("$/cancelRequest", json!({"id": 1})), ("window/workDoneProgress/cancel", json!({"token": "t"}))];
+    for (name, way) in ways {
         for method in ["drive", "workspace/executeCommand"] {
             let mut client = Client::introduced(json!({})).await;
             let params = json!({"runId": "stubborn", "workDoneToken": "t"});
@@ -91,9 +89,8 @@ async fn cancelling_answers_at_once_and_stops_gracefully() {
                 if method == "drive" { params } else { json!({"command": "flowdrive.drive", "arguments": [params]}) };
             client.request(json!(1), method, params).await;
             client.told("flowdrive/progress").await;
-            let (name, params) = way(&Value::Null);
-            client.notify(name, params).await;
-            assert_eq!(client.answer(json!(1)).await["error"]["code"], -32800, "way {at}");
+            client.notify(name, way.clone()).await;
+            assert_eq!(client.answer(json!(1)).await["error"]["code"], -32800, "{name}");
             // The drive goes on settling, and says so, after its request was answered.
             client.engine.tell(0, ended("stubborn", 2));
             let told = client.told("flowdrive/progress").await;

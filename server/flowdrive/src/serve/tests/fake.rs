@@ -17,11 +17,14 @@ use super::super::backend::{Backend, Driving};
 use super::*;
 
 #[derive(Default)]
-pub(super) struct Fake {
+pub(in crate::serve) struct Fake {
     pub(super) configs: Mutex<Vec<Config>>,
     pub(super) drives: Mutex<Vec<Arc<FakeDrive>>>,
     /// The record of lifecycle events.
     pub(super) record: Mutex<Vec<ProgressEvent>>,
+    /// The tasks and feedback records of every run, as they go over the wire.
+    pub(super) tasks: Mutex<Vec<Value>>,
+    pub(super) feedback: Mutex<Vec<Value>>,
     pub(super) stops: Arc<Mutex<Vec<(StopMode, String)>>>,
     /// Lets `doctor` in a workspace called `slow` go on.
     pub(super) release: watch::Sender<bool>,
@@ -40,30 +43,30 @@ fn from_json<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-pub(super) fn event(run: &str, seq: u64, body: Value) -> ProgressEvent {
+pub(super) fn event(run: &str, seq: u64, body: &Value) -> ProgressEvent {
     let mut value = json!({"runId": run, "seq": seq, "at": "2026-01-02T03:04:05.000Z"});
     value.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
     from_json(value)
 }
 
-pub(super) fn started(run: &str) -> ProgressEvent {
+pub(in crate::serve) fn started(run: &str) -> ProgressEvent {
     event(
         run,
         1,
-        json!({"type": "runStarted", "workflowId": "w", "title": "Title", "plannedWorkers": 4, "completedWorkers": 0, "resumed": false}),
+        &json!({"type": "runStarted", "workflowId": "w", "title": "Title", "plannedWorkers": 4, "completedWorkers": 0, "resumed": false}),
     )
 }
 
-pub(super) fn accepted(run: &str, seq: u64) -> ProgressEvent {
+pub(in crate::serve) fn accepted(run: &str, seq: u64) -> ProgressEvent {
     event(
         run,
         seq,
-        json!({"type": "taskAccepted", "taskId": format!("t{seq}"), "workerId": "w", "phase": "p", "source": "agent", "summary": "x".repeat(200), "findings": 0}),
+        &json!({"type": "taskAccepted", "taskId": format!("t{seq}"), "workerId": "w", "phase": "p", "source": "agent", "summary": "x".repeat(200), "findings": 0}),
     )
 }
 
 pub(super) fn activity(run: &str, seq: u64, task: &str, text: &str) -> ProgressEvent {
-    let mut event = event(run, seq, json!({"type": "agentActivity", "taskId": "t", "workerId": "w", "text": text}));
+    let mut event = event(run, seq, &json!({"type": "agentActivity", "taskId": "t", "workerId": "w", "text": text}));
     if let Event::AgentActivity { task_id, .. } = &mut event.event {
         *task_id = TaskId::new(task).unwrap();
     }
@@ -128,7 +131,8 @@ impl Backend for Fake {
     }
 
     async fn resolve_feedback(&self, _: ResolveFeedbackParams) -> Result<FeedbackRecord, EngineError> {
-        Err(EngineError::new(ErrorKind::FeedbackUnknown, "unknown", "List them."))
+        let record = self.feedback.lock().unwrap().pop();
+        record.map(from_json).ok_or_else(|| EngineError::new(ErrorKind::FeedbackUnknown, "unknown", "List them."))
     }
 
     async fn stop(&self, params: StopParams) -> Result<StopResult, EngineError> {
@@ -144,17 +148,19 @@ impl Backend for Fake {
         let record = self.record.lock().unwrap();
         let events: Vec<ProgressEvent> = record.iter().skip(since).take(100).cloned().collect();
         let more = since + events.len() < record.len();
+        let tasks = self.tasks.lock().unwrap().clone();
         let summary = json!({"runId": params.run_id, "workflowId": "w", "title": "", "status": "in-progress",
             "createdAt": "2026-01-02T03:04:05.000Z", "updatedAt": "2026-01-02T03:04:05.000Z", "plannedWorkers": 0,
             "completedWorkers": 0, "parkedWorkers": 0, "openFeedback": 0, "driving": true});
         Ok(from_json(
-            json!({"schemaVersion": 1, "summary": summary, "inputs": {}, "phases": [], "tasks": [], "totalTasks": 0,
+            json!({"schemaVersion": 1, "summary": summary, "inputs": {}, "phases": [], "tasks": tasks, "totalTasks": tasks.len(),
             "lastSeq": record.len(), "events": events, "moreEvents": more, "reportPath": "", "statePath": ""}),
         ))
     }
 
     async fn list_feedback(&self, _: ListFeedbackParams) -> Result<ListFeedbackResult, EngineError> {
-        Ok(ListFeedbackResult { feedback: Vec::new() })
+        let records = self.feedback.lock().unwrap().clone();
+        Ok(ListFeedbackResult { feedback: records.into_iter().map(from_json).collect() })
     }
 
     async fn list_workflows(&self, _: ListWorkflowsParams) -> Result<ListWorkflowsResult, EngineError> {
@@ -206,7 +212,8 @@ impl Driving for FakeDrive {
     fn stop(&self, mode: StopMode, by: &str) {
         self.stops.lock().unwrap().push((mode, by.to_owned()));
         if mode == StopMode::Now || !self.stubborn {
-            self.finished.send_replace(Some(mode));
+            // How a drive ended does not change any more.
+            self.finished.send_if_modified(|ended| ended.is_none() && ended.replace(mode).is_none());
         }
     }
 }

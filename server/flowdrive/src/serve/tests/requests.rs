@@ -13,7 +13,7 @@ async fn the_handshake_tells_what_there_is() {
     assert_eq!(capabilities["experimental"]["flowdrive"]["protocolVersion"], 1);
     assert_eq!(capabilities["positionEncoding"], "utf-8");
     let commands = capabilities["executeCommandProvider"]["commands"].as_array().unwrap();
-    assert_eq!(commands.len(), METHODS.len());
+    assert_eq!(commands.len(), METHODS.len() + 1);
     assert!(commands.contains(&json!("flowdrive.resolveFeedback")));
     assert_eq!(client.ask(json!(1), "initialize", json!({"capabilities": {}})).await["error"]["code"], -32600);
     let done = client.ask(json!(2), "shutdown", json!({})).await;
@@ -54,7 +54,7 @@ async fn what_is_wrong_costs_one_answer_and_the_server_goes_on() {
     client.raw(b"Content-Length: lots\r\n\r\n").await;
     let answer = client.answer(Value::Null).await;
     assert!(answer["error"]["message"].as_str().unwrap().contains("`lots`"), "{answer}");
-    client.raw(b"content-length: 14\r\nContent-Type: x\r\n\r\n[{\"jsonrpc\":1}]").await;
+    client.raw(b"content-length: 15\r\nContent-Type: x\r\n\r\n[{\"jsonrpc\":1}]").await;
     client.send(&json!([{"jsonrpc": "2.0", "id": 1, "method": "doctor"}])).await;
     for _ in 0..2 {
         assert_eq!(client.answer(Value::Null).await["error"]["code"], -32600);

@@ -1,0 +1,82 @@
+//! What an earlier result is looked up by, and what changed when none fits.
+//!
+//! Two ways in. A task with `resultCache` is keyed by the value of one input. A drive that is `incremental` keys every
+//! task by all that its result can depend on: prompt, inputs, agent, and the results of every phase before it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::model::state::RunState;
+use crate::store::canonical::{sha256_hex, to_string};
+use crate::workflow;
+
+/// What an earlier result is looked up by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CacheKey {
+    /// SHA-256 over the parts.
+    pub digest: String,
+    /// The parts by name, each a digest; kept beside the result, so that a later miss can say what changed.
+    pub parts: BTreeMap<String, String>,
+}
+
+/// The key of a task's result, or why it has none.
+///
+/// `delegation` describes what the task is run with: agent, model, redacted invocation.
+///
+/// # Errors
+/// A sentence: why the task is not cached.
+pub fn key(state: &RunState, task: usize, incremental: bool, delegation: &str) -> Result<CacheKey, String> {
+    let spec = state.spec(task);
+    let mut parts = BTreeMap::new();
+    let mut part = |name: &str, value: &serde_json::Value| {
+        // A JSON value always has a JSON form.
+        parts.insert(name.to_owned(), sha256_hex(to_string(value).unwrap_or_default()));
+    };
+    part("workflow", &json!(state.workflow.id));
+    part("task", &json!(state.tasks[task].id));
+    part("prompt", &json!(workflow::render(&spec.prompt, &state.inputs)));
+    if incremental {
+        part("inputs", &json!(state.inputs));
+        part("agent", &json!([delegation, spec.sandbox]));
+        part("upstream", &upstream(state, task)?);
+    } else {
+        let Some(cache) = &spec.result_cache else { return Err("caching is not asked for".to_owned()) };
+        let value = state.inputs.get(&cache.key_input).and_then(serde_json::Value::as_str).map_or("", str::trim);
+        if value.is_empty() {
+            return Err(format!("the input {} that keys it is empty", cache.key_input));
+        }
+        part(&format!("input {}", cache.key_input), &json!(value));
+    }
+    let digest = sha256_hex(to_string(&json!({ "v": 1, "incremental": incremental, "parts": parts })).unwrap_or_default());
+    Ok(CacheKey { digest, parts })
+}
+
+/// Ids and digests of the results of every phase before the task's, in byte order of the ids.
+fn upstream(state: &RunState, task: usize) -> Result<serde_json::Value, String> {
+    let own = &state.tasks[task].phase;
+    let before = state.phases.iter().take_while(|phase| phase.id != *own).flat_map(|phase| &phase.tasks);
+    let mut results = before
+        .map(|place| {
+            let task = &state.tasks[*place];
+            let result = task.accepted.as_ref().ok_or_else(|| format!("{} before it has no result yet", task.id))?;
+            Ok((task.id.as_str(), result.digest.as_str()))
+        })
+        .collect::<Result<Vec<_>, String>>()?;
+    results.sort_unstable();
+    Ok(json!(results))
+}
+
+/// Which parts differ between the key looked for and that of the newest result kept.
+#[must_use]
+pub fn difference(wanted: &CacheKey, kept: &CacheKey) -> String {
+    let changed: Vec<&str> = wanted
+        .parts
+        .iter()
+        .filter(|(name, digest)| kept.parts.get(*name) != Some(digest))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if changed.is_empty() { "it was kept under other rules".to_owned() } else { format!("{} changed", changed.join(", ")) }
+}

@@ -1,0 +1,307 @@
+//! The front of delegation: one call from start to end, on a task of its own that outlives whoever asked.
+//!
+//! Must not: let a process outlive its delegation, whatever becomes of the future, the caller or the runtime.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use flowdrive_protocol::ids::AgentName;
+use flowdrive_protocol::workflow::Sandbox;
+use thiserror::Error;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::draft::Draft;
+use super::endpoint;
+use super::env;
+use super::limits::{LONGEST_PAUSE, Limits};
+use super::redact::{Redactor, redact_url};
+use super::teller::{self, Teller};
+use crate::model::agent::{Agent, Assignment, Target};
+use crate::model::outcome::{HandleKind, Notice, Outcome, ProcessIdentity};
+
+#[cfg(unix)]
+use super::{command, process, spawn::Spawner, tree::Sweeper};
+
+/// Bytes of output that are taken from an agent.
+pub(super) const OUTPUT_CAP: u64 = 32 * 1024 * 1024;
+
+/// What a [`Delegator`] is made with.
+#[derive(Debug, Clone)]
+pub struct DelegatorOptions {
+    /// The server's environment, from which agents' environments are built.
+    pub parent_env: BTreeMap<String, String>,
+    /// Delegations in flight at once, over all agents.
+    pub max_concurrent: Option<NonZeroU32>,
+    /// From `SIGTERM` to `SIGKILL` after a time limit.
+    pub term_grace: Duration,
+    /// From `SIGTERM` to `SIGKILL` after a stop.
+    pub stop_grace: Duration,
+    /// How long an agent's outputs may stay open after its own end, before what holds them is ended.
+    pub leak_timeout: Duration,
+    /// Silence after which a complete `result.md` counts as finished.
+    pub result_quiet: Duration,
+    /// How long an agent with a finished `result.md` may go on before it is ended and counted as completed.
+    pub linger_grace: Duration,
+    /// Bytes of output, or of an endpoint's answer, after which a delegation has failed.
+    pub output_cap: u64,
+}
+
+impl Default for DelegatorOptions {
+    fn default() -> Self {
+        Self {
+            parent_env: BTreeMap::new(),
+            max_concurrent: None,
+            term_grace: Duration::from_secs(5),
+            stop_grace: Duration::from_secs(1),
+            leak_timeout: Duration::from_millis(200),
+            result_quiet: Duration::from_secs(2),
+            linger_grace: Duration::from_secs(30),
+            output_cap: OUTPUT_CAP,
+        }
+    }
+}
+
+impl DelegatorOptions {
+    /// The defaults, with this process's own environment. Variables that are not UTF-8 are left out.
+    #[must_use]
+    pub fn from_process() -> Self {
+        let parent_env = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Self { parent_env, ..Self::default() }
+    }
+}
+
+/// Why there is no delegator.
+#[derive(Debug, Error)]
+pub enum DelegateError {
+    /// The system has no thread for us.
+    #[error("cannot start the thread that starts agents: {0}; raise the limit on threads or processes")]
+    NoThread(#[source] io::Error),
+}
+
+/// What can end a delegation from outside.
+#[derive(Debug, Clone)]
+pub(super) struct Stops {
+    /// Ends it with a grace.
+    pub(super) stop: CancellationToken,
+    /// Ends it without any.
+    pub(super) hurry: CancellationToken,
+}
+
+/// What all delegations share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) options: DelegatorOptions,
+    pub(super) redactor: Arc<Redactor>,
+    pub(super) clients: endpoint::Clients,
+    #[cfg(unix)]
+    pub(super) spawner: Spawner,
+    #[cfg(unix)]
+    pub(super) sweeper: Sweeper,
+    limits: Limits,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    hurry: CancellationToken,
+    marker: String,
+    delegations: AtomicU64,
+}
+
+impl Shared {
+    /// A marker no other delegation has, of this server or another; inside an agent of another server, one that begins
+    /// with that agent's, so that it can be found from there too.
+    pub(super) fn next_marker(&self) -> String {
+        format!("{}-{}", self.marker, self.delegations.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Gives the agent no new delegation for so long.
+    pub(super) fn pause(&self, agent: &AgentName, wait: Duration) {
+        self.limits.pause(agent, Instant::now() + wait.min(LONGEST_PAUSE));
+    }
+}
+
+/// Runs delegations. Cheap to clone; clones share everything.
+#[derive(Debug, Clone)]
+pub struct Delegator {
+    shared: Arc<Shared>,
+}
+
+impl Delegator {
+    /// Needs no runtime yet; the HTTP clients are made when first used.
+    ///
+    /// # Errors
+    /// When the thread that starts agents cannot be started.
+    pub fn new(options: DelegatorOptions) -> Result<Self, DelegateError> {
+        // The standard library's hasher is seeded from the system's randomness.
+        let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let outer = options.parent_env.get(env::MARKER).map(|outer| format!("{outer}/")).unwrap_or_default();
+        let shared = Shared {
+            redactor: Arc::new(Redactor::new(&options.parent_env)),
+            clients: endpoint::Clients::default(),
+            #[cfg(unix)]
+            spawner: Spawner::new().map_err(DelegateError::NoThread)?,
+            #[cfg(unix)]
+            sweeper: Sweeper::default(),
+            limits: Limits::new(options.max_concurrent),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            hurry: CancellationToken::new(),
+            marker: format!("{outer}{}-{random:016x}", std::process::id()),
+            delegations: AtomicU64::new(1),
+            options,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Runs one delegation from start to end. When `stop` is cancelled, everything the agent started is ended, and only
+    /// then it is [`Ending::Interrupted`]. Dropping the future ends it as well; [`Self::shutdown`] waits for that.
+    ///
+    /// [`Ending::Interrupted`]: crate::model::outcome::Ending::Interrupted
+    pub async fn delegate(
+        &self,
+        agent: &Agent,
+        assignment: &Assignment,
+        notice: &(dyn Fn(Notice) + Send + Sync),
+        stop: &CancellationToken,
+    ) -> Outcome {
+        let stop = stop.child_token();
+        let _ended_when_dropped = stop.clone().drop_guard();
+        let (teller, mut hearer) = teller::channel();
+        let task = Task {
+            shared: Arc::clone(&self.shared),
+            agent: agent.clone(),
+            assignment: assignment.clone(),
+            stops: Stops { stop, hurry: self.shared.hurry.clone() },
+        };
+        let task = self.shared.tasks.spawn(task.run(teller));
+        while let Some(told) = hearer.next().await {
+            notice(told);
+        }
+        match task.await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                tracing::error!(%error, task = %assignment.task_id, "a delegation's own task failed");
+                let handle = match agent.target {
+                    Target::Command { .. } => HandleKind::Process,
+                    Target::Endpoint { .. } => HandleKind::Endpoint,
+                };
+                let draft = Draft::new(handle, self.describe(agent, None), Vec::new(), &self.shared.redactor);
+                draft.failed("internal", "the delegation was torn by a fault of the server; its log says more", None)
+            }
+        }
+    }
+
+    /// The command line or URL, redacted, for a preview. What only an attempt knows stays as its placeholder.
+    #[must_use]
+    pub fn describe(&self, agent: &Agent, model: Option<&str>) -> String {
+        let model = model.or(agent.model.as_deref());
+        match &agent.target {
+            #[cfg(unix)]
+            Target::Command { argv, stdin, preset } => {
+                let target = command::Target { argv, stdin: *stdin, preset: *preset };
+                command::describe(&self.shared, target, model, Sandbox::default())
+            }
+            #[cfg(not(unix))]
+            Target::Command { argv, .. } => self.shared.redactor.redact_args(argv).join(" "),
+            Target::Endpoint { url, .. } => redact_url(url),
+        }
+    }
+
+    /// Slots and cool-downs.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// Delegations whose processes are not all reaped yet.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.shared.tasks.len()
+    }
+
+    /// Ends what a dead server left behind; true when there was something. Never hits a process that merely has got a
+    /// number again: boot, start time and marker are checked. Where there is no `/proc` nothing is found.
+    pub async fn end_orphan(&self, identity: &ProcessIdentity) -> bool {
+        #[cfg(unix)]
+        {
+            let known = !identity.marker.is_empty() && !identity.boot_id.is_empty() && identity.start_ticks > 0;
+            if !known || identity.boot_id != process::boot_id() {
+                return false;
+            }
+            let swept = self.shared.sweeper.sweep(identity, false).await;
+            if !swept.left.is_empty() {
+                tracing::warn!(left = ?swept.left, "processes of a dead server could not be ended");
+            }
+            swept.found
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = identity;
+            false
+        }
+    }
+
+    /// Stops every delegation and waits until their processes are reaped, at most until the deadline. The last third of
+    /// the time is for those that did not heed `SIGTERM`. After this, delegations end at once as interrupted.
+    pub async fn shutdown(&self, deadline: Duration) {
+        let shared = &self.shared;
+        shared.stop.cancel();
+        shared.tasks.close();
+        let gone = |within: Duration| async move { tokio::time::timeout(within, shared.tasks.wait()).await.is_ok() };
+        if !gone(deadline * 2 / 3).await {
+            shared.hurry.cancel();
+            if !gone(deadline / 3).await {
+                tracing::warn!(left = shared.tasks.len(), "delegations were still being ended at the deadline");
+            }
+        }
+    }
+}
+
+/// One delegation, as its own task owns it.
+struct Task {
+    shared: Arc<Shared>,
+    agent: Agent,
+    assignment: Assignment,
+    stops: Stops,
+}
+
+impl Task {
+    async fn run(self, teller: Teller) -> Outcome {
+        let work = Box::pin(self.carry_out(&teller));
+        let stop_with_server = async {
+            self.shared.stop.cancelled().await;
+            self.stops.stop.cancel();
+            std::future::pending().await
+        };
+        tokio::select! {
+            outcome = work => outcome,
+            never = stop_with_server => never,
+        }
+    }
+
+    async fn carry_out(&self, teller: &Teller) -> Outcome {
+        let Self { shared, agent, assignment, stops } = self;
+        match &agent.target {
+            #[cfg(unix)]
+            Target::Command { argv, stdin, preset } => {
+                let target = command::Target { argv, stdin: *stdin, preset: *preset };
+                command::run(shared, agent, target, assignment, teller, stops).await
+            }
+            #[cfg(not(unix))]
+            Target::Command { argv, .. } => {
+                let _ = teller;
+                let shown = shared.redactor.redact_args(argv).join(" ");
+                let draft = Draft::new(HandleKind::Process, shown, Vec::new(), &shared.redactor);
+                draft.failed("agent-spawn", "command agents cannot be run on this system yet; use an endpoint", None)
+            }
+            Target::Endpoint { url, headers } => endpoint::run(shared, agent, (url, headers), assignment, stops).await,
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! One request and its answer: redirects, size, status and faults, told in words without a secret in them.
+//!
+//! Connections are pooled per origin. The system's proxy is used for other machines and never for this one: a proxy set
+//! for the web must not get what is meant for a server beside us.
+//!
+//! Must not: know what a job is.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::io;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::{Client, Method, Response, StatusCode, Url};
+use serde_json::Value;
+
+use crate::delegate::redact::redact_url;
+use crate::delegate::transient::{is_transient_status, json_hint, retry_after};
+
+/// Redirects followed within the same origin.
+const MOST_REDIRECTS: usize = 5;
+
+/// How much of a refusal's body is read for a hint.
+const REFUSAL_CAP: u64 = 64 * 1024;
+
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The HTTP clients, made when first needed: loading certificates takes longer than a server may take to start.
+#[derive(Debug, Default)]
+pub(in crate::delegate) struct Clients {
+    direct: OnceLock<Client>,
+    proxied: OnceLock<Client>,
+}
+
+impl Clients {
+    fn for_url(&self, url: &Url) -> Result<Client, Fault> {
+        let local = is_local(url);
+        let slot = if local { &self.direct } else { &self.proxied };
+        if let Some(client) = slot.get() {
+            return Ok(client.clone());
+        }
+        let mut builder = Client::builder()
+            .user_agent(concat!("flowdrive/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(Duration::from_secs(60));
+        if local {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| Fault::error(format!("no HTTP client: {}", cause(&error))))?;
+        // Another task may have made one meanwhile; then that is the one whose pool is shared.
+        Ok(slot.get_or_init(|| client).clone())
+    }
+}
+
+fn is_local(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost")
+        || host.to_ascii_lowercase().ends_with(".localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    kind: Kind,
+    message: String,
+    wait: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Error,
+    TooLarge,
+    Overloaded,
+    Unreachable,
+}
+
+impl Fault {
+    /// One that trying again does not help.
+    pub(super) fn error(message: String) -> Self {
+        Self { kind: Kind::Error, message, wait: None }
+    }
+
+    /// Whether it may pass by itself.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self.kind, Kind::Overloaded | Kind::Unreachable)
+    }
+
+    /// How long the other side asked us to wait.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    /// As an outcome names it.
+    pub(super) fn code(&self) -> &'static str {
+        match self.kind {
+            Kind::Error => "endpoint-error",
+            Kind::TooLarge => "output-too-large",
+            Kind::Overloaded => "endpoint-overloaded",
+            Kind::Unreachable => "endpoint-unreachable",
+        }
+    }
+
+    /// In words.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+/// Headers whose values come from the environment.
+pub(super) fn headers(
+    names: &BTreeMap<String, String>,
+    value_of: &dyn Fn(&str) -> Option<String>,
+) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    for (header, variable) in names {
+        let name: HeaderName =
+            header.parse().map_err(|_| Fault::error(format!("{header:?} is not a header's name")))?;
+        let value = value_of(variable).ok_or_else(|| {
+            Fault::error(format!(
+                "header {header} needs environment variable {variable}, which is not set or never sent"
+            ))
+        })?;
+        let mut value = HeaderValue::try_from(value.trim())
+            .map_err(|_| Fault::error(format!("environment variable {variable} does not fit into a header")))?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub(super) enum Call {
+    /// A delegation, with this body.
+    Post(Vec<u8>),
+    /// How a job is doing.
+    Poll,
+}
+
+impl Call {
+    const fn method(&self) -> Method {
+        match self {
+            Self::Post(_) => Method::POST,
+            Self::Poll => Method::GET,
+        }
+    }
+
+    /// Who answers, as a refusal names it.
+    const fn subject(&self) -> &'static str {
+        match self {
+            Self::Post(_) => "runner",
+            Self::Poll => "poll",
+        }
+    }
+}
+
+/// Speaks to one endpoint.
+#[derive(Debug)]
+pub(super) struct Http {
+    client: Client,
+    headers: HeaderMap,
+    cap: u64,
+}
+
+impl Http {
+    /// `cap`: bytes of an answer at most.
+    pub(super) fn new(clients: &Clients, url: &Url, headers: HeaderMap, cap: u64) -> Result<Self, Fault> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Fault::error(format!("its URL has scheme {:?}; http and https are known", url.scheme())));
+        }
+        Ok(Self { client: clients.for_url(url)?, headers, cap })
+    }
+
+    /// Asks once; the answer is a JSON object.
+    pub(super) async fn exchange(&self, call: Call, url: Url) -> Result<Value, Fault> {
+        let subject = call.subject();
+        let response = self.send(&call, url).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(self.refusal(subject, status, response).await);
+        }
+        let body = read_body(response, self.cap).await?;
+        match serde_json::from_slice(&body) {
+            Ok(answer @ Value::Object(_)) => Ok(answer),
+            Ok(other) => Err(Fault::error(format!("{subject} answered with {}, not a JSON object", kind_of(&other)))),
+            Err(error) => {
+                let start: String = String::from_utf8_lossy(&body).chars().take(60).collect();
+                Err(Fault::error(format!("{subject} answered with something that is not JSON ({error}): {start:?}")))
+            }
+        }
+    }
+
+    async fn send(&self, call: &Call, mut url: Url) -> Result<Response, Fault> {
+        for _ in 0..=MOST_REDIRECTS {
+            let mut request = self.client.request(call.method(), url.clone()).headers(self.headers.clone());
+            if let Call::Post(body) = call {
+                request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
+            }
+            let response = request.send().await.map_err(|error| lost(&error, &url))?;
+            let status = response.status();
+            if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
+                return Ok(response);
+            }
+            let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            url = redirect(call, &url, status, location)?;
+        }
+        Err(Fault::error(format!("more than {MOST_REDIRECTS} redirects")))
+    }
+
+    async fn refusal(&self, subject: &str, status: StatusCode, response: Response) -> Fault {
+        let message = format!("{subject} responded {}", status.as_u16());
+        if !is_transient_status(status.as_u16()) {
+            return Fault::error(message);
+        }
+        let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let mut wait = header.and_then(|header| retry_after(header, SystemTime::now()));
+        if wait.is_none()
+            && let Ok(body) = read_body(response, REFUSAL_CAP).await
+            && let Ok(body) = serde_json::from_slice(&body)
+        {
+            wait = json_hint(&body);
+        }
+        Fault { kind: Kind::Overloaded, message, wait }
+    }
+}
+
+/// Where a redirect may lead: the same origin, with the request unchanged.
+fn redirect(call: &Call, from: &Url, status: StatusCode, location: Option<&str>) -> Result<Url, Fault> {
+    let number = status.as_u16();
+    let to = location
+        .and_then(|location| from.join(location).ok())
+        .ok_or_else(|| Fault::error(format!("{} responded {number} without saying where to go", call.subject())))?;
+    if to.origin() != from.origin() {
+        let to = redact_url(to.as_str());
+        return Err(Fault::error(format!(
+            "{} responded {number} with a redirect to another origin, {to}; if that is meant, configure it as the endpoint",
+            call.subject()
+        )));
+    }
+    let keeps_method = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    if matches!(call, Call::Post(_)) && !keeps_method {
+        return Err(Fault::error(format!(
+            "{} responded {number}, a redirect that would turn the POST into a GET",
+            call.subject()
+        )));
+    }
+    Ok(to)
+}
+
+async fn read_body(mut response: Response, cap: u64) -> Result<Vec<u8>, Fault> {
+    let url = response.url().clone();
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| lost(&error, &url))? {
+        if (body.len() + chunk.len()) as u64 > cap {
+            return Err(Fault {
+                kind: Kind::TooLarge,
+                message: format!("the answer exceeded {cap} byte cap"),
+                wait: None,
+            });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+const fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A connection that was not made or was lost.
+fn lost(error: &reqwest::Error, url: &Url) -> Fault {
+    let passing = error.is_timeout() || may_pass(error);
+    let what = if error.is_connect() { "could not connect to" } else { "lost the connection to" };
+    let message = format!("{what} {}: {}", redact_url(url.as_str()), cause(error));
+    Fault { kind: if passing { Kind::Unreachable } else { Kind::Error }, message, wait: None }
+}
+
+/// The innermost cause, which unlike the outer ones names no URL.
+fn cause(error: &reqwest::Error) -> String {
+    let mut cause: Option<&dyn std::error::Error> = error.source();
+    while let Some(inner) = cause.and_then(std::error::Error::source) {
+        cause = Some(inner);
+    }
+    cause.map_or_else(|| "no cause given".to_owned(), ToString::to_string)
+}
+
+fn may_pass(error: &reqwest::Error) -> bool {
+    use io::ErrorKind as Is;
+    let mut cause: Option<&dyn std::error::Error> = error.source();
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref::<io::Error>()
+            && matches!(
+                io.kind(),
+                Is::ConnectionRefused
+                    | Is::ConnectionReset
+                    | Is::ConnectionAborted
+                    | Is::BrokenPipe
+                    | Is::UnexpectedEof
+                    | Is::NotConnected
+                    | Is::TimedOut
+                    | Is::HostUnreachable
+                    | Is::NetworkUnreachable
+                    | Is::NetworkDown
+            )
+        {
+            return true;
+        }
+        // The HTTP library has no type of its own for this that can be asked from here.
+        if inner.to_string().contains("connection closed before message completed") {
+            return true;
+        }
+        cause = inner.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_stay_at_home_and_stay_what_they_are() {
+        let from = Url::parse("http://a:1/x/y").unwrap();
+        let post = Call::Post(Vec::new());
+        let go = |call: &Call, status: u16, to: &str| {
+            redirect(call, &from, StatusCode::from_u16(status).unwrap(), Some(to)).map(String::from)
+        };
+        assert_eq!(go(&post, 307, "z"), Ok("http://a:1/x/z".to_owned()));
+        assert_eq!(go(&post, 308, "/z"), Ok("http://a:1/z".to_owned()));
+        assert_eq!(go(&Call::Poll, 302, "/z"), Ok("http://a:1/z".to_owned()));
+        for (call, status, to) in [
+            (&post, 302, "/z"),
+            (&post, 303, "/z"),
+            (&post, 301, "/z"),
+            (&post, 307, "http://a:2/x"),
+            (&post, 307, "https://a:1/x"),
+            (&Call::Poll, 302, "http://b:1/"),
+            (&Call::Poll, 302, "//b/"),
+        ] {
+            assert!(go(call, status, to).is_err(), "{status} {to}");
+        }
+        let error = go(&Call::Poll, 302, "http://u:made-up@b/z?token=made-up").unwrap_err();
+        assert!(!error.message().contains("made-up"), "{error:?}");
+    }
+
+    #[test]
+    fn this_machine_is_known() {
+        for url in
+            ["http://127.0.0.1:9/", "http://localhost/", "http://[::1]:1/", "http://127.9.9.9/", "http://x.localhost/"]
+        {
+            assert!(is_local(&Url::parse(url).unwrap()), "{url}");
+        }
+        for url in ["http://10.0.0.1/", "http://localhost.example/", "http://example/"] {
+            assert!(!is_local(&Url::parse(url).unwrap()), "{url}");
+        }
+    }
+
+    #[test]
+    fn headers_come_from_the_environment_and_are_marked_secret() {
+        let names = [("authorization".to_owned(), "X".to_owned())].into();
+        let given = headers(&names, &|_| Some("Bearer made-up\n".to_owned())).unwrap();
+        assert!(!format!("{given:?}").contains("made-up"));
+        assert!(headers(&names, &|_| None).unwrap_err().message().contains("variable X"));
+        let broken = headers(&names, &|_| Some("made\nup".to_owned())).unwrap_err();
+        assert!(!broken.message().contains("made"));
+    }
+}

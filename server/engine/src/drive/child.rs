@@ -1,0 +1,184 @@
+//! A task that is a workflow of its own: its run is driven beside the parent's agents, stops with the parent, and is
+//! carried on, never planned afresh, when the parent is resumed.
+
+use std::sync::{Arc, mpsc};
+
+use flowdrive_protocol::ids::{RunId, WorkerId};
+use flowdrive_protocol::run::{DriveResult, RunStatus};
+use flowdrive_protocol::time::Timestamp;
+use flowdrive_protocol::workflow::{BindResult, SubWorkflow};
+
+use super::handle::Drive;
+use super::{Driver, Job, Message};
+use crate::model::outcome::{AgentReport, Ending, HandleKind, Outcome};
+use crate::model::state::RunState;
+use crate::record::{self, Record};
+use crate::store::{RunLock, RunPaths, StoreError, replace_file, safe_name};
+use crate::{EngineError, plan, workflow};
+
+/// Workflows inside one another, the outermost counted, at most.
+const MAX_DEPTH: usize = 4;
+
+/// A sub-workflow whose dispatch is recorded but not yet on disk.
+pub(super) struct Child {
+    pub(super) task: usize,
+    pub(super) worker: WorkerId,
+    pub(super) spec: SubWorkflow,
+}
+
+impl Driver {
+    /// Starts, or carries on, the run of a sub-workflow task.
+    pub(super) fn start_child(&mut self, child: Child) {
+        let Child { task, worker, spec } = child;
+        let (started_at, app) = (Timestamp::now(), spec.id.clone());
+        let sender = self.job.sender.clone();
+        let settle = move |worker: WorkerId, ending: Ending| {
+            let outcome = Box::new(outcome(&spec.id, ending, started_at));
+            let _ = sender.send(Message::Settled { task, worker, outcome });
+        };
+        let (drive, paths, spec) = match self.launch_child(task) {
+            Ok(launched) => launched,
+            Err(fault) => return settle(worker, failed(format!("sub-workflow plan failed ({app}): {fault}"))),
+        };
+        if let Some((mode, by)) = &self.stop {
+            drive.stop(*mode, by);
+        }
+        self.children.insert(task, drive.clone());
+        let result_path = self.job.record.paths.worker(&worker).result;
+        self.job.runtime.spawn(async move {
+            let ended = drive.finished().await;
+            let bound = tokio::task::spawn_blocking(move || bind(&spec, &paths, ended, &result_path)).await;
+            let ending = bound.unwrap_or_else(|fault| failed(format!("sub-workflow result could not be bound: {fault}")));
+            settle(worker, ending);
+        });
+    }
+
+    fn launch_child(&self, task: usize) -> Result<(Drive, RunPaths, SubWorkflow), EngineError> {
+        let state = self.job.record.state();
+        let spec = state
+            .spec(task)
+            .sub_workflow
+            .clone()
+            .ok_or_else(|| EngineError::internal("a task without sub-workflow was started as one"))?;
+        let own = state.workflow.id.to_string();
+        let lineage: Vec<String> = self.job.lineage.iter().cloned().chain([own]).collect();
+        if lineage.len() >= MAX_DEPTH {
+            return Err(EngineError::InvalidParams(format!("sub-workflow depth limit exceeded (> {MAX_DEPTH})")));
+        }
+        if lineage.contains(&spec.id) {
+            let chain = lineage.join(" -> ");
+            return Err(EngineError::InvalidParams(format!("sub-workflow cycle detected: {chain} -> {}", spec.id)));
+        }
+        let id = RunId::new(format!("sub-{}-{}", state.run_id, safe_name(state.tasks[task].id.as_str())))
+            .map_err(|fault| EngineError::internal(fault.to_string()))?;
+        let (record, lock, resumed) = self.child_record(&state, &id, &spec)?;
+        drop(state);
+        let paths = record.paths.clone();
+        let (sender, mailbox) = mpsc::channel();
+        let drive = self.job.drives.launch(Job {
+            record,
+            lock,
+            workspace: Arc::clone(&self.job.workspace),
+            settings: crate::model::journal::DriveSettings { once: false, ..self.job.settings.clone() },
+            resumed,
+            agents: Arc::clone(&self.job.agents),
+            delegator: self.job.delegator.clone(),
+            sink: Arc::clone(&self.job.sink),
+            sender,
+            mailbox,
+            runtime: self.job.runtime.clone(),
+            drives: Arc::clone(&self.job.drives),
+            lineage,
+        })?;
+        Ok((drive, paths, spec))
+    }
+
+    fn child_record(
+        &self,
+        state: &RunState,
+        id: &RunId,
+        spec: &SubWorkflow,
+    ) -> Result<(Record, RunLock, bool), EngineError> {
+        match self.job.workspace.existing_run(id) {
+            Ok(paths) => {
+                let lock = RunLock::acquire(&paths)?;
+                Ok((Record::open(paths, id)?, lock, true))
+            }
+            Err(StoreError::RunNotFound { .. }) => {
+                let root = self.job.workspace.root();
+                let loaded = workflow::load_sub(spec, root)?;
+                let given = workflow::child_inputs(spec, &state.inputs, &loaded.workflow);
+                let planned = plan::of(loaded, root, &given, Some(id.clone()))?;
+                let paths = self.job.workspace.create_run(id)?;
+                let lock = RunLock::acquire(&paths)?;
+                let mut record = Record::create(paths, planned)?;
+                record.sync()?;
+                Ok((record, lock, false))
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
+/// Writes what of the child becomes the parent task's result.
+fn bind(
+    spec: &SubWorkflow,
+    paths: &RunPaths,
+    ended: Result<DriveResult, EngineError>,
+    result_path: &std::path::Path,
+) -> Ending {
+    let app = &spec.id;
+    let result = match ended {
+        Ok(result) if result.status == RunStatus::Complete => result,
+        Ok(result) if result.stopped.is_some() => return Ending::Interrupted,
+        Ok(result) => {
+            let why = result.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let status = result.status.as_str();
+            return failed(format!("sub-workflow {app} did not complete (status: {status}){why}; its run is {}", result.run_id));
+        }
+        Err(fault) => return failed(format!("sub-workflow {app} failed: {fault}")),
+    };
+    let source = match spec.bind_result {
+        BindResult::Report => Some(paths.report.clone()),
+        BindResult::VerdictResult => match record::read_state(paths, &result.run_id) {
+            Ok(state) => super::commit::verdict_task(&state)
+                .and_then(|place| state.tasks[place].accepted.as_ref())
+                .map(|accepted| paths.dir.join(&accepted.path)),
+            Err(fault) => return failed(format!("sub-workflow {app} cannot be read: {fault}")),
+        },
+    };
+    let bytes = source.and_then(|path| std::fs::read(path).ok());
+    match bytes {
+        Some(bytes) => match replace_file(result_path, &bytes, false) {
+            Ok(()) => Ending::Completed,
+            Err(fault) => failed(format!("sub-workflow {app}: its result could not be written: {fault}")),
+        },
+        None => failed(format!(
+            "sub-workflow {app} produced no {}",
+            match spec.bind_result {
+                BindResult::Report => "report",
+                BindResult::VerdictResult => "verdict-result",
+            }
+        )),
+    }
+}
+
+fn failed(reason: String) -> Ending {
+    Ending::Failed { code: "sub-workflow-failed".to_owned(), reason, transient: None }
+}
+
+fn outcome(workflow: &str, ending: Ending, started_at: Timestamp) -> Outcome {
+    Outcome {
+        ending,
+        handle: HandleKind::SubWorkflow,
+        invocation: format!("workflow {workflow}"),
+        exit_code: None,
+        report: AgentReport::default(),
+        stdout_digest: None,
+        stderr_tail: String::new(),
+        forwarded_env: Vec::new(),
+        leaked: false,
+        started_at,
+        ended_at: Timestamp::now(),
+    }
+}

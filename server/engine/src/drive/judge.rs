@@ -1,0 +1,230 @@
+//! Judging an attempt that ended: accept, try again, or park. Each is one event, so that it happens whole or not at all.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use flowdrive_protocol::event::ResultSource;
+use flowdrive_protocol::feedback::FeedbackSource;
+use flowdrive_protocol::ids::WorkerId;
+use flowdrive_protocol::outcome::EvidenceKind;
+use flowdrive_protocol::run::{StepAction, StepStatus};
+use flowdrive_protocol::time::Timestamp;
+
+use super::Driver;
+use crate::EngineError;
+use crate::accept::{self, Accepted, FileLookup, Files, Refusal, Requirements};
+use crate::decide::retry::{After, Failure, after};
+use crate::decide::{feedback, looping};
+use crate::model::journal::{AcceptedResult, JournalEvent};
+use crate::model::outcome::{Ending, HandleKind, Outcome};
+use crate::store::canonical::sha256_hex;
+use crate::store::{StoreError, Workspace, WorkspaceFile, safe_name, worker};
+
+/// The workspace, as evidence is looked up in it.
+pub(super) struct OnDisk<'a>(pub(super) &'a Workspace);
+
+impl Files for OnDisk<'_> {
+    fn read(&self, path: &str) -> FileLookup {
+        match self.0.read_workspace_file(path) {
+            WorkspaceFile::Text(text) => FileLookup::Text(text),
+            WorkspaceFile::Binary | WorkspaceFile::TooBig | WorkspaceFile::Special => FileLookup::Binary,
+            WorkspaceFile::Unreadable => FileLookup::Unreadable("not readable by this user".to_owned()),
+            WorkspaceFile::Folder => FileLookup::Folder,
+            WorkspaceFile::Missing => FileLookup::Missing,
+            WorkspaceFile::Outside => FileLookup::Outside,
+        }
+    }
+}
+
+impl Driver {
+    /// Judges an attempt whose outcome is recorded.
+    pub(super) fn judge(&mut self, task: usize, worker: &WorkerId, outcome: &Outcome) -> Result<(), EngineError> {
+        let failure = match &outcome.ending {
+            Ending::Interrupted => {
+                let id = self.job.record.state().tasks[task].id.clone();
+                let reason = self.stop.as_ref().map_or("the agent was ended", |_| "the drive was stopped").to_owned();
+                let event = JournalEvent::TaskInterrupted { task: id, worker: worker.clone(), reason };
+                return Ok(self.job.record.record(&event)?);
+            }
+            Ending::Failed { code, reason, transient } => Failure {
+                code: code.clone(),
+                reason: match outcome.handle {
+                    HandleKind::SubWorkflow => reason.clone(),
+                    _ => format!("agent hop failed: {reason}"),
+                },
+                transient: *transient,
+                by_agent: true,
+            },
+            Ending::Completed => match self.examine(task, worker, outcome)? {
+                Ok(result) => return self.accept(task, worker, outcome, result),
+                Err(refusal) => {
+                    let missing = refusal.code == "worker-result-missing";
+                    let prefix = match outcome.handle {
+                        HandleKind::ResultCache => "result cache rejected: ",
+                        HandleKind::SubWorkflow => "sub-workflow result rejected by parent gate: ",
+                        _ if missing => "",
+                        _ => "result.md rejected: ",
+                    };
+                    Failure {
+                        code: refusal.code.to_string(),
+                        reason: format!("{prefix}{}", refusal.message),
+                        transient: None,
+                        by_agent: false,
+                    }
+                }
+            },
+        };
+        self.fail(task, worker, &failure)
+    }
+
+    /// Reads and judges the attempt's result. The outer error is the disk's, the inner one the agent's.
+    fn examine(
+        &self,
+        task: usize,
+        worker: &WorkerId,
+        outcome: &Outcome,
+    ) -> Result<Result<AcceptedResult, Refusal>, StoreError> {
+        let state = self.job.record.state();
+        let (id, spec) = (state.tasks[task].id.clone(), state.spec(task).clone());
+        drop(state);
+        let folder = self.job.record.paths.worker(worker);
+        let text = match worker::read_result(&folder) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(Err(Refusal::new("worker-result-missing", "agent produced no result.md"))),
+            Err(StoreError::ResultRefused { reason, .. }) => {
+                return Ok(Err(Refusal::new("result-parse-error", reason)));
+            }
+            Err(fault) => return Err(fault),
+        };
+        let root = self.job.workspace.root();
+        let worker_dir = folder.dir.strip_prefix(root).ok().map(|path| path.to_string_lossy().replace('\\', "/"));
+        let requirements = Requirements {
+            task_id: &id,
+            requires_evidence: spec.requires_evidence,
+            artifacts: &spec.artifacts,
+            roots: &[root.to_string_lossy().into_owned()],
+            worker_dir: worker_dir.as_deref(),
+        };
+        let judged = accept::parse::parse(&text)
+            .and_then(|parsed| accept::judge(&requirements, &parsed, &OnDisk(&self.job.workspace)));
+        let accepted = match judged {
+            Ok(accepted) => accepted,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        // Published before it is recorded: a crash in between leaves a file nobody names, and never a name without file.
+        let path = worker::publish_result(&self.job.record.paths, &id, &text)?;
+        let relative = path.strip_prefix(&self.job.record.paths.dir).unwrap_or(&path);
+        Ok(Ok(AcceptedResult {
+            verified: supported(&accepted),
+            summary: accepted.summary,
+            findings: accepted.findings,
+            evidence: accepted.evidence,
+            empty_capture: accepted.empty_capture,
+            path: relative.to_string_lossy().into_owned(),
+            digest: sha256_hex(&text),
+            bytes: text.len() as u64,
+            usage: outcome.report.usage.clone(),
+        }))
+    }
+
+    fn accept(
+        &mut self,
+        task: usize,
+        worker: &WorkerId,
+        outcome: &Outcome,
+        result: AcceptedResult,
+    ) -> Result<(), EngineError> {
+        let id = self.job.record.state().tasks[task].id.clone();
+        self.job.record.record(&JournalEvent::TaskAccepted {
+            task: id,
+            worker: worker.clone(),
+            source: match outcome.handle {
+                HandleKind::ResultCache => ResultSource::Cache,
+                HandleKind::SubWorkflow => ResultSource::SubWorkflow,
+                HandleKind::Process | HandleKind::Endpoint => ResultSource::Agent,
+            },
+            result: Box::new(result),
+        })?;
+        if outcome.handle != HandleKind::ResultCache {
+            self.keep_result(task, worker);
+        }
+        let step = self.push_step(task, worker, StepAction::Accept, StepStatus::Ok);
+        step.handle_kind = Some(outcome.handle.as_str().to_owned());
+        step.reported_model = Some(outcome.report.model.clone().unwrap_or_else(|| "unreported".to_owned()));
+        let due = looping::due(&self.job.record.state());
+        if let Some(decision) = due {
+            self.job.record.record(&decision)?;
+        }
+        let state = self.job.record.state();
+        let phase = state.phase_of(task);
+        let finished = (phase.is_complete() && !phase.finished).then(|| phase.id.clone());
+        drop(state);
+        if let Some(phase) = finished {
+            self.job.record.record(&JournalEvent::PhaseFinished { phase })?;
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, task: usize, worker: &WorkerId, failure: &Failure) -> Result<(), EngineError> {
+        let state = self.job.record.state();
+        let current = &state.tasks[task];
+        let (id, failures, transient) = (current.id.clone(), current.failures, current.transient);
+        let max = state.spec(task).max_attempts.unwrap_or(self.job.settings.max_attempts);
+        let (run_id, number) = (state.run_id.clone(), current.attempts.len());
+        drop(state);
+        let now = Timestamp::now();
+        match after(failure, failures, transient, max, jitter(), now) {
+            After::Retry { counted, attempts, not_before } => {
+                self.job.record.record(&JournalEvent::TaskRetrying {
+                    task: id,
+                    worker: worker.clone(),
+                    counted,
+                    attempts,
+                    max_attempts: max.get(),
+                    code: failure.code.clone(),
+                    reason: failure.reason.clone(),
+                    not_before,
+                })?;
+                let step = self.push_step(task, worker, StepAction::Fulfill, StepStatus::Failed);
+                step.attempts = Some(attempts);
+                step.reason = Some(failure.reason.clone());
+            }
+            After::Park { attempts, reason } => {
+                let name = format!("{}-{number:04}", safe_name(id.as_str()));
+                let fault = feedback::Fault {
+                    code: &failure.code,
+                    message: &reason,
+                    stage: None,
+                    source: failure.by_agent.then_some(FeedbackSource::PipelineRunner),
+                    task: Some((&id, worker)),
+                };
+                let record = feedback::open(&run_id, &fault, &name, now)
+                    .ok_or_else(|| EngineError::internal(format!("no feedback id can be made for task {id}")))?;
+                self.job.record.record(&JournalEvent::TaskParked {
+                    task: id,
+                    worker: worker.clone(),
+                    attempts,
+                    code: failure.code.clone(),
+                    reason: reason.clone(),
+                    feedback: Box::new(record),
+                })?;
+                let step = self.push_step(task, worker, StepAction::Park, StepStatus::Parked);
+                step.attempts = Some(attempts);
+                step.reason = Some(reason);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether evidence that holds stands behind a result, as a whole or behind a finding.
+fn supported(result: &Accepted) -> bool {
+    let of_findings = result.findings.iter().flat_map(|finding| &finding.evidence);
+    result.evidence.iter().chain(of_findings).any(|evidence| evidence.kind != EvidenceKind::Ungrounded)
+}
+
+/// A number from 0 to 1, for backoff. Its quality does not matter; that two servers differ does.
+fn jitter() -> f64 {
+    let random = RandomState::new().build_hasher().finish();
+    f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+}

@@ -1,0 +1,248 @@
+//! Starting an attempt: its folder, its record, and, once that is on disk, its agent.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use flowdrive_protocol::event::{Event, ProgressEvent};
+use flowdrive_protocol::ids::{AgentName, WorkerId};
+use flowdrive_protocol::time::Timestamp;
+use flowdrive_protocol::workflow::SubWorkflow;
+
+use super::child::Child;
+use super::{Driver, Message};
+use crate::EngineError;
+use crate::accept;
+use crate::config::Agents;
+use crate::decide::next::{Agents as Takes, Availability};
+use crate::decide::prompt;
+use crate::delegate::{Busy, Limits, Permit};
+use crate::model::agent::{Agent, Assignment};
+use crate::model::journal::JournalEvent;
+use crate::model::outcome::{AgentReport, Ending, HandleKind, Notice, Outcome};
+use crate::store::{safe_name, worker};
+use crate::workflow;
+
+/// An attempt whose dispatch is recorded but not yet on disk.
+pub(super) enum Prepared {
+    /// For an agent.
+    Agent(Box<Delegation>),
+    /// For a run of another workflow.
+    Child(Child),
+}
+
+/// What will do an attempt's work.
+enum Place {
+    /// An agent, with its place among those that may run.
+    Agent(Permit),
+    /// A run of another workflow; its own tasks take places.
+    Child(SubWorkflow),
+}
+
+/// What an agent is started with.
+pub(super) struct Delegation {
+    task: usize,
+    agent: Agent,
+    assignment: Assignment,
+    permit: Permit,
+}
+
+impl Prepared {
+    /// Place of its task.
+    pub(super) const fn task(&self) -> usize {
+        match self {
+            Self::Agent(delegation) => delegation.task,
+            Self::Child(child) => child.task,
+        }
+    }
+}
+
+/// What agents can take, asked of the limits they share with every other run.
+pub(super) struct Capacity<'a> {
+    agents: &'a Agents,
+    limits: &'a Limits,
+    /// The place asked for last, for the attempt that is about to be prepared.
+    permit: Cell<Option<Permit>>,
+    busy: Cell<Option<Busy>>,
+}
+
+impl<'a> Capacity<'a> {
+    pub(super) fn new(agents: &'a Agents, limits: &'a Limits) -> Self {
+        Self { agents, limits, permit: Cell::new(None), busy: Cell::new(None) }
+    }
+
+    /// The place taken, and the refusal if there was one.
+    pub(super) fn into_parts(self) -> (Option<Permit>, Option<Busy>) {
+        (self.permit.into_inner(), self.busy.into_inner())
+    }
+}
+
+impl Takes for Capacity<'_> {
+    fn availability(&self, name: &AgentName) -> Availability {
+        let Ok(agent) = self.agents.get(name) else { return Availability::Unknown };
+        match self.limits.try_acquire(agent) {
+            Ok(permit) => {
+                self.permit.set(Some(permit));
+                Availability::Free
+            }
+            Err(busy) => {
+                let until = busy.until.map(from_now);
+                self.busy.set(Some(busy));
+                Availability::Busy(until)
+            }
+        }
+    }
+}
+
+fn from_now(instant: tokio::time::Instant) -> Timestamp {
+    let wait = instant.saturating_duration_since(tokio::time::Instant::now());
+    let millis = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(Timestamp::now().as_millis().saturating_add(millis))
+}
+
+impl Driver {
+    /// Makes the attempt's folder and records its dispatch.
+    pub(super) fn prepare(
+        &mut self,
+        task: usize,
+        phase: usize,
+        width: u32,
+        permit: Option<Permit>,
+    ) -> Result<(), EngineError> {
+        let state = self.job.record.state();
+        let spec = state.spec(task);
+        let name = spec.agent.as_ref().unwrap_or(&self.job.settings.agent);
+        let agent = self.job.agents.get(name)?.clone();
+        let place = match (&spec.sub_workflow, permit) {
+            (Some(spec), _) => Place::Child(spec.clone()),
+            (None, Some(permit)) => Place::Agent(permit),
+            (None, None) => return Err(EngineError::internal("an attempt was prepared without a place for its agent")),
+        };
+        let current = &state.tasks[task];
+        let number = current.attempts.len() + 1;
+        let worker = WorkerId::new(format!("worker-{}-{number:04}", safe_name(current.id.as_str())))
+            .map_err(|fault| EngineError::internal(fault.to_string()))?;
+        let folder = self.job.record.paths.worker(&worker);
+        let assignment = Assignment {
+            run_id: state.run_id.clone(),
+            task_id: current.id.clone(),
+            worker_id: worker.clone(),
+            attempt: current.failures + 1,
+            workspace: self.job.workspace.root().to_owned(),
+            folder,
+            prompt: workflow::render(&spec.prompt, &state.inputs),
+            model: spec.model.clone().or_else(|| agent.model.clone()),
+            timeout: spec.timeout_ms.map_or(agent.timeout, Duration::from_millis),
+            sandbox: spec.sandbox,
+            session: current
+                .attempts
+                .iter()
+                .rev()
+                .find(|attempt| attempt.agent == agent.name)
+                .and_then(|attempt| attempt.session.clone()),
+        };
+        let evidence = accept::evidence::requires_evidence(current.id.as_str(), spec.requires_evidence);
+        let input = prompt::input(
+            &assignment,
+            state.phases[phase].id.as_str(),
+            evidence,
+            &spec.artifacts,
+            current.refusal.as_ref(),
+            current.guidance.as_deref(),
+        );
+        let manifest = prompt::manifest(&assignment, agent.name.as_str(), evidence);
+        let starts_phase = (!state.phases[phase].started).then(|| state.phases[phase].id.clone());
+        let again = current.transient > 0;
+        // A result that was refused once is not taken again.
+        let looked_up = if current.refusal.is_none() { self.kept_result(&state, task, &agent) } else { None };
+        drop(state);
+
+        worker::create_worker(&self.job.record.paths, &worker, &input, &manifest)?;
+        if let Some(phase) = starts_phase {
+            self.job.record.record(&JournalEvent::PhaseStarted { phase, width })?;
+        }
+        self.job.record.record(&JournalEvent::TaskDispatched {
+            task: assignment.task_id.clone(),
+            worker: worker.clone(),
+            agent: agent.name.clone(),
+            attempt: assignment.attempt,
+        })?;
+        self.dispatched += u64::from(!again);
+        if let Some(text) = looked_up {
+            drop(place);
+            return self.take_kept(task, &worker, &assignment, &text);
+        }
+        self.in_flight.insert(task, worker.clone());
+        // A delegation gets what the agent reads, not the bare prompt: guidance and the result's form are in it.
+        let assignment = Assignment { prompt: input, ..assignment };
+        self.prepared.push(match place {
+            Place::Child(spec) => Prepared::Child(Child { task, worker, spec }),
+            Place::Agent(permit) => Prepared::Agent(Box::new(Delegation { task, agent, assignment, permit })),
+        });
+        Ok(())
+    }
+
+    /// Starts an attempt whose dispatch is on disk.
+    pub(super) fn start(&mut self, prepared: Prepared) {
+        match prepared {
+            Prepared::Agent(delegation) => self.start_agent(*delegation),
+            Prepared::Child(child) => self.start_child(child),
+        }
+    }
+
+    fn start_agent(&self, delegation: Delegation) {
+        let Delegation { task, agent, assignment, permit } = delegation;
+        let (sender, stop, sink) = (self.job.sender.clone(), self.kill.clone(), Arc::clone(&self.job.sink));
+        let (delegator, last_seq) = (self.job.delegator.clone(), Arc::clone(&self.last_seq));
+        let worker = assignment.worker_id.clone();
+        let notices = {
+            let (sender, worker) = (sender.clone(), worker.clone());
+            let (run_id, task_id) = (assignment.run_id.clone(), assignment.task_id.clone());
+            move |notice: Notice| match notice {
+                Notice::Activity(text) => sink.event(ProgressEvent {
+                    run_id: run_id.clone(),
+                    seq: last_seq.load(Ordering::Acquire),
+                    at: Timestamp::now(),
+                    event: Event::AgentActivity {
+                        task_id: task_id.clone(),
+                        worker_id: worker.clone(),
+                        text,
+                        coalesced: 0,
+                    },
+                }),
+                notice => {
+                    let _ = sender.send(Message::Noticed { task, worker: worker.clone(), notice });
+                }
+            }
+        };
+        let started_at = Timestamp::now();
+        let invocation = self.job.delegator.describe(&agent, assignment.model.as_deref());
+        let work = self.job.runtime.spawn(async move {
+            let outcome = delegator.delegate(&agent, &assignment, &notices, &stop).await;
+            drop(permit);
+            outcome
+        });
+        self.job.runtime.spawn(async move {
+            // A defect in a delegation must not take the drive with it, nor leave it waiting.
+            let outcome = work.await.unwrap_or_else(|fault| Outcome {
+                ending: Ending::Failed {
+                    code: "internal".to_owned(),
+                    reason: format!("the delegation itself failed, which is a defect of Flowdrive: {fault}"),
+                    transient: None,
+                },
+                handle: HandleKind::Process,
+                invocation,
+                exit_code: None,
+                report: AgentReport::default(),
+                stdout_digest: None,
+                stderr_tail: String::new(),
+                forwarded_env: Vec::new(),
+                leaked: false,
+                started_at,
+                ended_at: Timestamp::now(),
+            });
+            let _ = sender.send(Message::Settled { task, worker, outcome: Box::new(outcome) });
+        });
+    }
+}

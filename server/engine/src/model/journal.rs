@@ -1,0 +1,426 @@
+//! What is written down: one event for each thing that happened to a run. The journal is the truth; every state is a
+//! fold over it ([`super::state::RunState::apply`]).
+//!
+//! Must not hold anything that depends on the order in which agents happened to finish: ids derive from task and
+//! attempt.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use flowdrive_protocol::event::{Event, ResultSource};
+use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus, Resolution};
+use flowdrive_protocol::ids::{AgentName, CommitId, FeedbackId, InputName, NodeId, PhaseId, RunId, TaskId, WorkerId};
+use flowdrive_protocol::outcome::{Evidence, Finding, Usage};
+use flowdrive_protocol::run::{RunStatus, StopMode};
+use flowdrive_protocol::time::Timestamp;
+use flowdrive_protocol::workflow::Workflow;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::{Outcome, ProcessIdentity};
+
+/// The version of the journal's events. Raised when an older reader could misread them.
+pub const STATE_VERSION: u32 = 1;
+
+/// The reason of the commit that ends a run.
+pub const TERMINAL_REASON: &str = "agent-delegation-drive: audited verdict committed";
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum JournalEvent {
+    /// The run was planned. Always the first event.
+    RunPlanned(Box<RunPlanned>),
+    /// A process began to drive the run.
+    DriveStarted {
+        /// Its process id.
+        pid: u32,
+        /// Its machine.
+        host: String,
+        /// What it was asked.
+        settings: DriveSettings,
+        /// Whether an earlier drive is carried on.
+        resumed: bool,
+    },
+    /// The first task of a phase is about to start.
+    PhaseStarted {
+        /// The phase.
+        phase: PhaseId,
+        /// How many of its tasks run at once.
+        width: u32,
+    },
+    /// An attempt begins; its agent starts once this is on disk.
+    TaskDispatched {
+        /// The task.
+        task: TaskId,
+        /// The attempt's id.
+        worker: WorkerId,
+        /// The agent.
+        agent: AgentName,
+        /// Attempts that counted before this one, plus one.
+        attempt: u32,
+    },
+    /// The attempt's process exists.
+    ProcessStarted {
+        /// The task.
+        task: TaskId,
+        /// The attempt's id.
+        worker: WorkerId,
+        /// How a later process can find it.
+        process: ProcessIdentity,
+    },
+    /// The agent named its own session.
+    SessionKnown {
+        /// The task.
+        task: TaskId,
+        /// The attempt's id.
+        worker: WorkerId,
+        /// The agent's session id.
+        session: String,
+    },
+    /// The attempt ended. Not judged yet.
+    OutcomeRecorded {
+        /// The task.
+        task: TaskId,
+        /// The attempt's id.
+        worker: WorkerId,
+        /// How it ended.
+        outcome: Box<Outcome>,
+    },
+    /// The attempt's result passed.
+    TaskAccepted {
+        /// The task.
+        task: TaskId,
+        /// The attempt's id.
+        worker: WorkerId,
+        /// Where the result came from.
+        source: ResultSource,
+        /// The result.
+        result: Box<AcceptedResult>,
+    },
+    /// The attempt failed and the task is tried again.
+    TaskRetrying {
+        /// The task.
+        task: TaskId,
+        /// The attempt's id.
+        worker: WorkerId,
+        /// Whether the attempt counts.
+        counted: bool,
+        /// Attempts that counted so far.
+        attempts: u32,
+        /// Attempts allowed.
+        max_attempts: u32,
+        /// The fault's code.
+        code: String,
+        /// Why.
+        reason: String,
+        /// When the next attempt may start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_before: Option<Timestamp>,
+    },
+    /// The task's attempts are used up.
+    TaskParked {
+        /// The task.
+        task: TaskId,
+        /// The last attempt's id.
+        worker: WorkerId,
+        /// Attempts that counted.
+        attempts: u32,
+        /// The fault's code.
+        code: String,
+        /// Why.
+        reason: String,
+        /// The feedback record that opens with it.
+        feedback: Box<FeedbackRecord>,
+    },
+    /// The attempt was ended from outside; the task waits again and no attempt is counted.
+    TaskInterrupted {
+        /// The task.
+        task: TaskId,
+        /// The attempt's id.
+        worker: WorkerId,
+        /// Why.
+        reason: String,
+    },
+    /// A feedback record opened that no single task caused.
+    FeedbackOpened {
+        /// The record.
+        record: Box<FeedbackRecord>,
+    },
+    /// A feedback record was closed.
+    FeedbackClosed {
+        /// The record.
+        feedback: FeedbackId,
+        /// How.
+        closing: Box<Closing>,
+    },
+    /// A loop decided whether to run once more.
+    LoopDecided {
+        /// The phase the loop is declared on.
+        phase: PhaseId,
+        /// The round that was looked at, from 1.
+        round: u32,
+        /// Whether the loop is done.
+        done: bool,
+        /// Whether it is done because no more rounds are allowed.
+        at_cap: bool,
+        /// Why.
+        reason: String,
+    },
+    /// All of a phase's tasks are accepted.
+    PhaseFinished {
+        /// The phase.
+        phase: PhaseId,
+    },
+    /// The run was committed.
+    Committed {
+        /// The commit.
+        commit: Commit,
+    },
+    /// A stop was asked for.
+    StopRequested {
+        /// How.
+        mode: StopMode,
+        /// By whom.
+        by: String,
+    },
+    /// The drive ended.
+    DriveFinished {
+        /// How the run stands.
+        status: RunStatus,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// What a run is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPlanned {
+    /// [`STATE_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// The run.
+    pub run_id: RunId,
+    /// The workflow, whole: later changes to its file do not change the run.
+    pub workflow: Workflow,
+    /// `bundled`, `inline`, or the file it was read from.
+    pub workflow_source: String,
+    /// Its inputs, checked.
+    pub inputs: BTreeMap<InputName, serde_json::Value>,
+    /// The folder the run is about.
+    pub workspace: String,
+}
+
+/// What a drive was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DriveSettings {
+    /// The agent for tasks that name none.
+    pub agent: AgentName,
+    /// The width asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<NonZeroU32>,
+    /// Fill one window, settle it, stop.
+    #[serde(default)]
+    pub once: bool,
+    /// Reuse results of earlier runs.
+    #[serde(default)]
+    pub incremental: bool,
+    /// Attempts before a task parks.
+    pub max_attempts: NonZeroU32,
+}
+
+/// A result that passed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AcceptedResult {
+    /// Its first line.
+    pub summary: String,
+    /// Its findings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// What it stands on as a whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+    /// Whether it held neither findings nor evidence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub empty_capture: bool,
+    /// Whether evidence that holds stands behind it, so that it can close feedback and gate a commit.
+    pub verified: bool,
+    /// The file below the run's folder.
+    pub path: String,
+    /// SHA-256 of that file.
+    pub digest: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// What the agent said it used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// A commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Commit {
+    /// Its id.
+    pub id: CommitId,
+    /// Why.
+    pub reason: String,
+    /// The verified node behind it; a commit without one is an unverified checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<NodeId>,
+    /// The workspace's git commit at the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_head: Option<String>,
+}
+
+/// How a feedback record was closed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Closing {
+    /// How.
+    pub resolution: Resolution,
+    /// The verified node that settles it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
+    /// A note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What supports it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+    /// Files that support it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<String>,
+    /// What the task is told when it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guidance: Option<String>,
+}
+
+impl Closing {
+    /// The status a record has after it.
+    #[must_use]
+    pub const fn status(&self) -> FeedbackStatus {
+        match self.resolution {
+            Resolution::Resolved | Resolution::Retry => FeedbackStatus::Resolved,
+            Resolution::Rejected => FeedbackStatus::Rejected,
+        }
+    }
+}
+
+/// What clients are told of a journal event; `state` is the run with the event applied. Both a drive and a replay go
+/// through here, so a replayed event is the one that was sent.
+#[must_use]
+pub fn client_events(event: &JournalEvent, state: &super::state::RunState, report_path: &str) -> Vec<Event> {
+    use JournalEvent as J;
+    let phase_of = |task: &TaskId| state.task_by_id(task).map(|index| state.phase_of(index).id.clone());
+    match event {
+        J::DriveStarted { resumed, .. } => vec![Event::RunStarted {
+            workflow_id: state.workflow.id.to_string(),
+            title: state.workflow.title.clone(),
+            planned_workers: state.planned(),
+            completed_workers: state.completed(),
+            resumed: *resumed,
+        }],
+        J::PhaseStarted { phase, width } => state
+            .phases
+            .iter()
+            .filter(|candidate| candidate.id == *phase)
+            .map(|found| Event::PhaseStarted {
+                phase: phase.clone(),
+                title: found.title.clone(),
+                tasks: u32::try_from(found.tasks.len()).unwrap_or(u32::MAX),
+                width: *width,
+            })
+            .collect(),
+        J::TaskDispatched { task, worker, agent, attempt } => phase_of(task)
+            .map(|phase| Event::TaskDispatched {
+                task_id: task.clone(),
+                worker_id: worker.clone(),
+                phase,
+                agent: agent.clone(),
+                attempt: *attempt,
+            })
+            .into_iter()
+            .collect(),
+        J::TaskAccepted { task, worker, source, result } => phase_of(task)
+            .map(|phase| Event::TaskAccepted {
+                task_id: task.clone(),
+                worker_id: worker.clone(),
+                phase,
+                source: *source,
+                summary: result.summary.chars().take(300).collect(),
+                findings: u32::try_from(result.findings.len()).unwrap_or(u32::MAX),
+                usage: result.usage.clone(),
+            })
+            .into_iter()
+            .collect(),
+        J::TaskRetrying { task, worker, attempts, max_attempts, code, reason, not_before, counted } => {
+            vec![Event::TaskRetrying {
+                task_id: task.clone(),
+                worker_id: worker.clone(),
+                attempt: attempts + u32::from(!counted),
+                max_attempts: *max_attempts,
+                code: code.clone(),
+                reason: reason.clone(),
+                not_before: *not_before,
+            }]
+        }
+        J::TaskParked { task, worker, attempts, code, reason, feedback } => {
+            let mut events: Vec<Event> = phase_of(task)
+                .map(|phase| Event::TaskParked {
+                    task_id: task.clone(),
+                    worker_id: worker.clone(),
+                    phase,
+                    attempts: *attempts,
+                    code: code.clone(),
+                    reason: reason.clone(),
+                })
+                .into_iter()
+                .collect();
+            events.push(opened(feedback));
+            events
+        }
+        J::FeedbackOpened { record } => vec![opened(record)],
+        J::FeedbackClosed { feedback, closing } => {
+            vec![Event::FeedbackClosed { feedback_id: feedback.clone(), status: closing.status() }]
+        }
+        J::PhaseFinished { phase } => vec![Event::PhaseFinished {
+            phase: phase.clone(),
+            completed: state
+                .phases
+                .iter()
+                .find(|candidate| candidate.id == *phase)
+                .map_or(0, |found| u32::try_from(found.tasks.len()).unwrap_or(u32::MAX)),
+        }],
+        J::Committed { commit } => vec![Event::Checkpoint {
+            commit_id: commit.id.clone(),
+            reason: commit.reason.clone(),
+            verifier_gated: commit.verifier.is_some(),
+        }],
+        J::StopRequested { mode, by } => vec![Event::StopRequested { mode: *mode, by: by.clone() }],
+        J::DriveFinished { status, reason } => vec![Event::RunFinished {
+            status: *status,
+            reason: reason.clone(),
+            completed_workers: state.completed(),
+            parked_workers: state.parked(),
+            report_path: report_path.to_owned(),
+        }],
+        J::RunPlanned(_)
+        | J::ProcessStarted { .. }
+        | J::SessionKnown { .. }
+        | J::OutcomeRecorded { .. }
+        | J::TaskInterrupted { .. }
+        | J::LoopDecided { .. } => Vec::new(),
+    }
+}
+
+fn opened(record: &FeedbackRecord) -> Event {
+    Event::FeedbackOpened {
+        feedback_id: record.id.clone(),
+        task_id: record.task_id.clone(),
+        classification: record.classification,
+        severity: record.severity,
+        message: record.message.clone(),
+    }
+}

@@ -1,0 +1,280 @@
+//! A run's record: the journal and the state folded from it, kept together. Whoever drives or changes a run goes
+//! through [`Record`]; whoever only reads goes through [`read_state`] and [`replay`], and takes no lock.
+//!
+//! Must not decide anything: it writes down what it is told.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use flowdrive_protocol::event::ProgressEvent;
+use flowdrive_protocol::ids::RunId;
+use flowdrive_protocol::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::model::journal::{JournalEvent, RunPlanned, client_events};
+use crate::model::state::{FoldError, RunState};
+use crate::store::{Journal, JournalPosition, RunPaths, StoreError, read_entries_with, snapshot};
+
+/// Events between two snapshots, at least. More for larger runs, so that the cost per task stays the same.
+const SNAPSHOT_INTERVAL: u64 = 1_000;
+
+/// What `state.json` holds.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// How far into the journal the state goes.
+    pub position: JournalPosition,
+    /// The state.
+    pub state: RunState,
+}
+
+/// A run's record, as its one writer holds it.
+pub struct Record {
+    /// Where everything of the run is.
+    pub paths: RunPaths,
+    journal: Journal<JournalEvent>,
+    state: Arc<RwLock<RunState>>,
+    announce: Vec<ProgressEvent>,
+    since_snapshot: u64,
+}
+
+impl Record {
+    /// Begins the record of a new run. Nothing is on disk for certain before [`Record::sync`].
+    ///
+    /// # Errors
+    /// What the disk refuses.
+    pub fn create(paths: RunPaths, plan: RunPlanned) -> Result<Self, StoreError> {
+        let mut journal = Journal::create(&paths, &plan.run_id)?;
+        let event = JournalEvent::RunPlanned(Box::new(plan.clone()));
+        let at = journal.append(&event)?.at;
+        let state = RunState::planned_at(plan, at).map_err(|fault| unfit(&paths, 1, &fault))?;
+        let state = Arc::new(RwLock::new(state));
+        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: 1 })
+    }
+
+    /// Opens the record of a run for its one writer, who holds the run's lock. A torn last line is cut off.
+    ///
+    /// # Errors
+    /// When the record does not add up, was written by a newer Flowdrive, or cannot be read.
+    pub fn open(paths: RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
+        let mut fold = Fold::from_snapshot(&paths, run_id)?;
+        let from = fold.position.clone();
+        let (journal, end) = match Journal::open_with(&paths, run_id, from, &mut |entry| fold.take(&paths, run_id, entry)) {
+            Err(StoreError::PositionUnknown { .. }) => {
+                tracing::warn!(path = %paths.state.display(), "the snapshot does not fit the journal; rebuilding it");
+                fold = Fold::default();
+                Journal::open_with(&paths, run_id, None, &mut |entry| fold.take(&paths, run_id, entry))?
+            }
+            other => other?,
+        };
+        if let Some(torn) = end.torn {
+            tracing::warn!(path = %paths.journal.display(), bytes = torn.bytes, "cut off a torn last line");
+        }
+        let folded = fold.folded;
+        let state = Arc::new(RwLock::new(fold.finish(&paths)?));
+        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: folded })
+    }
+
+    /// The state.
+    pub fn state(&self) -> RwLockReadGuard<'_, RunState> {
+        read(&self.state)
+    }
+
+    /// A handle on the state for readers in this process.
+    #[must_use]
+    pub fn shared(&self) -> Arc<RwLock<RunState>> {
+        Arc::clone(&self.state)
+    }
+
+    /// Writes an event down and folds it in. It is durable, and told to clients, at the next [`Record::sync`].
+    ///
+    /// # Errors
+    /// What the disk refuses; or that the event does not fit the state, which is a defect.
+    pub fn record(&mut self, event: &JournalEvent) -> Result<(), StoreError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let at = Timestamp::now();
+        let report = self.paths.report.to_string_lossy();
+        // Folded first: an event that does not fit must not reach the journal.
+        let events =
+            fold(&mut state, event, at, &report).map_err(|fault| unfit(&self.paths, self.journal.position().seq + 1, &fault))?;
+        drop(state);
+        self.journal.append_at(event, at)?;
+        self.announce.extend(events);
+        self.since_snapshot += 1;
+        Ok(())
+    }
+
+    /// Whether clients have something to be told at the next [`Record::sync`].
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !self.announce.is_empty()
+    }
+
+    /// Hands what was recorded to the kernel: it now outlives a crash of this process.
+    ///
+    /// # Errors
+    /// What the disk refuses.
+    pub fn write(&mut self) -> Result<(), StoreError> {
+        self.journal.write()
+    }
+
+    /// Puts what was recorded on the disk, and gives the events that clients may now be told.
+    ///
+    /// # Errors
+    /// What the disk refuses.
+    pub fn sync(&mut self) -> Result<Vec<ProgressEvent>, StoreError> {
+        self.journal.sync_blocking()?;
+        let due = SNAPSHOT_INTERVAL.max(4 * u64::from(self.state().planned()));
+        if self.since_snapshot >= due {
+            self.save_snapshot()?;
+        }
+        Ok(std::mem::take(&mut self.announce))
+    }
+
+    /// Writes `state.json`. What it holds must have been synced.
+    ///
+    /// # Errors
+    /// What the disk refuses.
+    pub fn save_snapshot(&mut self) -> Result<(), StoreError> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Borrowed<'a> {
+            schema_version: u32,
+            position: JournalPosition,
+            state: &'a RunState,
+        }
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let whole = Borrowed { schema_version: state.schema_version, position: self.journal.position(), state: &state };
+        snapshot::save(&self.paths.state, &whole, true)?;
+        drop(state);
+        self.since_snapshot = 0;
+        Ok(())
+    }
+}
+
+/// A run's state, read without lock: the snapshot and what the journal holds beyond it.
+///
+/// # Errors
+/// As [`Record::open`].
+pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreError> {
+    let start = Fold::from_snapshot(paths, run_id)?;
+    let read_from = |mut fold: Fold| {
+        let from = fold.position.clone();
+        let origin = fold.state.clone();
+        read_entries_with(paths, run_id, from, &mut |entry| match entry {
+            Some(entry) => fold.take(paths, run_id, entry),
+            None => fold.restart(origin.clone()),
+        })?;
+        fold.finish(paths)
+    };
+    match read_from(start) {
+        Err(StoreError::PositionUnknown { .. }) => read_from(Fold::default()),
+        other => other,
+    }
+}
+
+/// The lifecycle events of a run after `since`, oldest first, `limit` at most; and whether there are more.
+///
+/// # Errors
+/// As [`Record::open`].
+pub fn replay(paths: &RunPaths, run_id: &RunId, since: u64, limit: usize) -> Result<(Vec<ProgressEvent>, bool), StoreError> {
+    let mut fold = Fold { keep_after: Some(since), ..Fold::default() };
+    read_entries_with(paths, run_id, None, &mut |entry| match entry {
+        Some(entry) => fold.take(paths, run_id, entry),
+        None => fold.restart(None),
+    })?;
+    if let Some(fault) = fold.fault.take() {
+        return Err(fault);
+    }
+    let more = fold.kept.len() > limit;
+    fold.kept.truncate(limit);
+    Ok((fold.kept, more))
+}
+
+/// Folds entries as they are read. A fault is kept, since a visitor cannot stop the reading.
+#[derive(Default)]
+struct Fold {
+    state: Option<RunState>,
+    position: Option<JournalPosition>,
+    folded: u64,
+    keep_after: Option<u64>,
+    kept: Vec<ProgressEvent>,
+    fault: Option<StoreError>,
+}
+
+impl Fold {
+    fn from_snapshot(paths: &RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
+        let Some(found) = snapshot::load::<Snapshot>(&paths.state)? else { return Ok(Self::default()) };
+        if found.state.run_id != *run_id {
+            tracing::warn!(path = %paths.state.display(), "the snapshot is another run's; rebuilding it");
+            return Ok(Self::default());
+        }
+        let mut state = found.state;
+        state.reindex();
+        Ok(Self { state: Some(state), position: Some(found.position), ..Self::default() })
+    }
+
+    fn restart(&mut self, origin: Option<RunState>) {
+        (self.state, self.folded, self.fault) = (origin, 0, None);
+        self.kept.clear();
+    }
+
+    fn take(&mut self, paths: &RunPaths, run_id: &RunId, entry: crate::store::Entry<JournalEvent>) {
+        if self.fault.is_some() {
+            return;
+        }
+        self.folded += 1;
+        let report = paths.report.to_string_lossy();
+        let outcome = match (&mut self.state, entry.event) {
+            (None, JournalEvent::RunPlanned(plan)) if plan.run_id != *run_id => Err(FoldError::OtherRun(plan.run_id)),
+            (None, JournalEvent::RunPlanned(plan)) => {
+                RunState::planned_at(*plan, entry.at).map(|state| self.state = Some(state))
+            }
+            (None, _) => Err(FoldError::NoPlan),
+            (Some(state), event) => fold(state, &event, entry.at, &report).map(|events| {
+                if let Some(after) = self.keep_after {
+                    self.kept.extend(events.into_iter().filter(|event| event.seq > after));
+                }
+            }),
+        };
+        if let Err(fault) = outcome {
+            self.fault = Some(unfit(paths, entry.seq, &fault));
+        }
+    }
+
+    fn finish(self, paths: &RunPaths) -> Result<RunState, StoreError> {
+        match (self.fault, self.state) {
+            (Some(fault), _) => Err(fault),
+            (None, Some(state)) => Ok(state),
+            (None, None) => Err(unfit(paths, 1, &FoldError::NoPlan)),
+        }
+    }
+}
+
+/// Folds an event in and numbers what clients are told of it.
+fn fold(state: &mut RunState, event: &JournalEvent, at: Timestamp, report: &str) -> Result<Vec<ProgressEvent>, FoldError> {
+    state.apply(event, at)?;
+    let events = client_events(event, state, report);
+    Ok(events
+        .into_iter()
+        .map(|event| {
+            state.event_seq += 1;
+            ProgressEvent { run_id: state.run_id.clone(), seq: state.event_seq, at, event }
+        })
+        .collect())
+}
+
+fn unfit(paths: &RunPaths, line: u64, fault: &FoldError) -> StoreError {
+    let (path, line, problem) = (paths.journal.clone(), Some(line), fault.to_string());
+    match fault {
+        FoldError::TooNew(_) => StoreError::Unsupported { path, line, problem },
+        _ => StoreError::Corrupt { path, line, problem },
+    }
+}
+
+/// Reads a shared state. A panic elsewhere while it was being written cannot leave it half-written: events are folded
+/// by moves after their checks.
+pub fn read(state: &RwLock<RunState>) -> RwLockReadGuard<'_, RunState> {
+    state.read().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,135 @@
+//! What both forms of the report tell, taken from the state in one place.
+
+use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
+use flowdrive_protocol::outcome::{Classification, Evidence, Finding};
+use flowdrive_protocol::run::TaskStatus;
+use flowdrive_protocol::time::Timestamp;
+
+use crate::model::outcome::Ending;
+use crate::model::state::{Attempt, RunState, TaskState, Verdict};
+
+/// Places shown of a claim.
+pub(super) const MAX_PLACES: usize = 8;
+
+/// From `.cw/runs/<run>/` up to the workspace.
+const TO_WORKSPACE: &str = "../../..";
+
+/// A finding with the task that made it.
+pub(super) type Found<'a> = (&'a Finding, &'a TaskState);
+
+/// All findings, the worst first, and in task order within a severity.
+pub(super) fn findings(state: &RunState) -> Vec<Found<'_>> {
+    let results = ordered(state).filter_map(|task| task.accepted.as_ref().map(|result| (result, task)));
+    let mut found: Vec<Found<'_>> =
+        results.flat_map(|(result, task)| result.findings.iter().map(move |finding| (finding, task))).collect();
+    found.sort_by_key(|(finding, _)| finding.severity);
+    found
+}
+
+/// Tasks in the order of their phases.
+pub(super) fn ordered(state: &RunState) -> impl Iterator<Item = &TaskState> {
+    state.phases.iter().flat_map(|phase| &phase.tasks).map(|place| &state.tasks[*place])
+}
+
+/// Feedback that waits for a person.
+pub(super) fn waiting(state: &RunState) -> Vec<FeedbackRecord> {
+    let mut records = crate::view::feedback(state, None);
+    records.retain(|record| matches!(record.status, FeedbackStatus::Open | FeedbackStatus::Tasked));
+    records
+}
+
+/// One attempt, as the timeline shows it.
+pub(super) struct Ran<'a> {
+    pub(super) task: &'a TaskState,
+    /// Which attempt, from 1.
+    pub(super) number: usize,
+    pub(super) attempt: &'a Attempt,
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
+    pub(super) tokens: Option<u64>,
+    pub(super) model: &'a str,
+    /// How it ended, in words.
+    pub(super) ended: String,
+}
+
+/// All attempts, in task order.
+pub(super) fn ran(state: &RunState) -> Vec<Ran<'_>> {
+    let attempts = ordered(state).flat_map(|task| task.attempts.iter().enumerate().map(move |(n, a)| (task, n + 1, a)));
+    attempts
+        .map(|(task, number, attempt)| {
+            let outcome = attempt.outcome.as_deref();
+            let usage = outcome.and_then(|outcome| outcome.report.usage.as_ref());
+            Ran {
+                task,
+                number,
+                attempt,
+                from: outcome.map_or(attempt.started_at, |outcome| outcome.started_at),
+                to: outcome.map_or(attempt.started_at, |outcome| outcome.ended_at),
+                tokens: usage.map(flowdrive_protocol::outcome::Usage::spent),
+                model: outcome.and_then(|outcome| outcome.report.model.as_deref()).unwrap_or("unreported"),
+                ended: ended(attempt),
+            }
+        })
+        .collect()
+}
+
+fn ended(attempt: &Attempt) -> String {
+    match (attempt.verdict, attempt.outcome.as_deref().map(|outcome| &outcome.ending)) {
+        (Verdict::Accepted, _) => "accepted".to_owned(),
+        (Verdict::Interrupted, _) => "interrupted".to_owned(),
+        (Verdict::Refused, Some(Ending::Failed { code, .. })) => format!("failed: {code}"),
+        (Verdict::Refused, _) => "result refused".to_owned(),
+        (Verdict::Open, _) => "running".to_owned(),
+    }
+}
+
+/// The link from the report to a cited file of the workspace.
+pub(super) fn link(evidence: &Evidence) -> Option<String> {
+    let path = evidence.path.as_ref()?;
+    let anchor = match (evidence.line, evidence.end_line) {
+        (Some(first), Some(last)) if last > first => format!("#L{first}-L{last}"),
+        (Some(first), _) => format!("#L{first}"),
+        _ => String::new(),
+    };
+    let mut escaped = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' | b'~' | b'+' | b'@' => {
+                escaped.push(char::from(byte));
+            }
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    Some(format!("{TO_WORKSPACE}/{escaped}{anchor}"))
+}
+
+/// Milliseconds in words.
+pub(super) fn duration(millis: i64) -> String {
+    let millis = millis.max(0);
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        60_000..3_600_000 => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
+        _ => format!("{} h {} min", millis / 3_600_000, millis % 3_600_000 / 60_000),
+    }
+}
+
+/// How a task stands, in words.
+pub(super) const fn standing(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Pending => "not begun",
+        TaskStatus::Running => "running",
+        TaskStatus::Completed => "accepted",
+        TaskStatus::Failed => "parked",
+    }
+}
+
+/// What a finding is held to be, in words.
+pub(super) const fn classification(classification: Classification) -> &'static str {
+    match classification {
+        Classification::Real => "real",
+        Classification::Conditional => "conditional",
+        Classification::NonIssue => "no issue",
+        Classification::Unknown => "unknown",
+    }
+}

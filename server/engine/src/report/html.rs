@@ -1,0 +1,263 @@
+//! `report.html`: one file, nothing loaded from anywhere, readable in light and dark, with a timeline of who ran when.
+
+use std::fmt::{self, Write as _};
+
+use flowdrive_protocol::outcome::{Evidence, EvidenceKind, Finding, Severity};
+use flowdrive_protocol::run::{RunStatus, TaskStatus};
+
+use super::facts::{self, Ran};
+use crate::model::state::{RunState, TaskState, Verdict};
+
+/// Rows of the timeline at most; a browser is no place for ten thousand.
+const MAX_ROWS: usize = 600;
+
+const STYLE: &str = include_str!("report.css");
+
+/// Renders the page.
+#[must_use]
+pub fn render(state: &RunState) -> String {
+    let mut page = Page(String::with_capacity(16 * 1024));
+    let title = Text(&state.workflow.title);
+    page.put(format_args!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
+         <title>{title}</title><style>{STYLE}</style></head><body><main>"
+    ));
+    head(&mut page, state);
+    findings(&mut page, state);
+    parked(&mut page, state);
+    timeline(&mut page, state);
+    results(&mut page, state);
+    page.put(format_args!("</main></body></html>\n"));
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn put(&mut self, args: fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.0.write_fmt(args);
+    }
+}
+
+/// Text that an agent or a user wrote, made harmless.
+struct Text<'a>(&'a str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '&' => f.write_str("&amp;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                c if c.is_control() && c != '\n' => {}
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn head(page: &mut Page, state: &RunState) {
+    let status = state.status();
+    page.put(format_args!("<header><h1>{}</h1>", Text(&state.workflow.title)));
+    if !state.workflow.summary.is_empty() {
+        page.put(format_args!("<p class=\"lead\">{}</p>", Text(&state.workflow.summary)));
+    }
+    page.put(format_args!("<p><span class=\"badge {}\">{}</span>", badge(status), status.as_str()));
+    if let Some(reason) = state.ended.as_ref().and_then(|ended| ended.reason.as_deref()) {
+        page.put(format_args!(" {}", Text(reason)));
+    }
+    page.put(format_args!("</p><dl>"));
+    for (name, value) in &state.inputs {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        page.put(format_args!("<dt>{}</dt><dd>{}</dd>", Text(name.as_str()), Text(&text)));
+    }
+    page.put(format_args!(
+        "<dt>run</dt><dd><code>{}</code></dd><dt>tasks</dt><dd>{} of {} accepted, {} parked</dd>",
+        state.run_id,
+        state.completed(),
+        state.planned(),
+        state.parked()
+    ));
+    if state.tokens_spent() > 0 {
+        page.put(format_args!("<dt>tokens</dt><dd>{} as agents reported them</dd>", state.tokens_spent()));
+    }
+    if let Some(commit) = state.terminal_commit() {
+        let standing = if commit.verifier.is_some() { "on a verified verdict" } else { "unverified checkpoint" };
+        page.put(format_args!("<dt>committed</dt><dd><code>{}</code>, {standing}</dd>", commit.id));
+    }
+    page.put(format_args!("</dl></header>"));
+}
+
+fn findings(page: &mut Page, state: &RunState) {
+    let found = facts::findings(state);
+    page.put(format_args!("<section><h2>Findings <small>{}</small></h2>", found.len()));
+    if found.is_empty() {
+        page.put(format_args!("<p>None were reported.</p></section>"));
+        return;
+    }
+    page.put(format_args!("<ul class=\"findings\">"));
+    for (finding, task) in found {
+        finding_item(page, finding, task);
+    }
+    page.put(format_args!("</ul></section>"));
+}
+
+fn finding_item(page: &mut Page, finding: &Finding, task: &TaskState) {
+    let claim = if finding.summary.is_empty() { &finding.id } else { &finding.summary };
+    page.put(format_args!(
+        "<li><span class=\"sev {}\">{}</span><div><p>{}</p><p class=\"meta\">{}{}<span>{} · {}</span></p></div></li>",
+        severity(finding.severity).to_ascii_lowercase(),
+        severity(finding.severity),
+        Text(claim),
+        places(&finding.evidence),
+        if finding.evidence.is_empty() { "" } else { " " },
+        facts::classification(finding.classification),
+        task.id
+    ));
+}
+
+fn parked(page: &mut Page, state: &RunState) {
+    let open = facts::waiting(state);
+    if state.parked() == 0 && open.is_empty() {
+        return;
+    }
+    page.put(format_args!("<section><h2>Parked <small>{}</small></h2><ul class=\"parked\">", state.parked()));
+    for task in facts::ordered(state).filter(|task| task.status == TaskStatus::Failed) {
+        let why = task.refusal.as_ref().map_or("", |refused| refused.reason.as_str());
+        page.put(format_args!("<li><code>{}</code><pre>{}</pre></li>", task.id, Text(why)));
+    }
+    page.put(format_args!("</ul>"));
+    for record in &open {
+        page.put(format_args!(
+            "<p class=\"meta\">waits for a person: <code>{}</code> ({})</p>",
+            record.id,
+            record.classification.as_str()
+        ));
+    }
+    page.put(format_args!("</section>"));
+}
+
+fn timeline(page: &mut Page, state: &RunState) {
+    let ran = facts::ran(state);
+    let (Some(zero), Some(end)) = (ran.iter().map(|r| r.from).min(), ran.iter().map(|r| r.to).max()) else { return };
+    let span = (end.as_millis() - zero.as_millis()).max(1);
+    page.put(format_args!(
+        "<section><h2>Who ran when <small>{}</small></h2><p class=\"meta\">from {zero}</p><div class=\"timeline\">",
+        facts::duration(span)
+    ));
+    let mut phase = None;
+    for row in ran.iter().take(MAX_ROWS) {
+        if phase != Some(&row.task.phase) {
+            phase = Some(&row.task.phase);
+            page.put(format_args!("<h3>{}</h3>", Text(row.task.phase.as_str())));
+        }
+        bar(page, row, zero.as_millis(), span);
+    }
+    page.put(format_args!("</div>"));
+    if ran.len() > MAX_ROWS {
+        page.put(format_args!("<p class=\"meta\">and {} more attempts; all are in report.md</p>", ran.len() - MAX_ROWS));
+    }
+    page.put(format_args!("</section>"));
+}
+
+fn bar(page: &mut Page, row: &Ran<'_>, zero: i64, span: i64) {
+    // In tenths of a percent, so that no float's printing can differ.
+    let part = |millis: i64| (millis.saturating_mul(1_000) / span).clamp(0, 1_000);
+    let left = part(row.from.as_millis() - zero).min(996);
+    let width = part(row.to.as_millis() - row.from.as_millis()).clamp(4, 1_000 - left);
+    let lasted = facts::duration(row.to.as_millis() - row.from.as_millis());
+    let class = match row.attempt.verdict {
+        Verdict::Accepted => "ok",
+        Verdict::Refused => "bad",
+        Verdict::Interrupted => "cut",
+        Verdict::Open => "run",
+    };
+    let tokens = row.tokens.map(|tokens| format!(" · {tokens} tokens")).unwrap_or_default();
+    page.put(format_args!(
+        "<div class=\"row\"><span class=\"who\" title=\"{task}\">{task}{again}</span><span class=\"lane\">\
+         <span class=\"bar {class}\" style=\"left:{}.{}%;width:{}.{}%\"></span></span>\
+         <span class=\"what\">{agent} · {lasted}{tokens} · {ended}</span></div>",
+        left / 10,
+        left % 10,
+        width / 10,
+        width % 10,
+        task = row.task.id,
+        again = if row.number > 1 { format!(" #{}", row.number) } else { String::new() },
+        agent = row.attempt.agent,
+        ended = Text(&row.ended)
+    ));
+}
+
+fn results(page: &mut Page, state: &RunState) {
+    page.put(format_args!("<section><h2>Results</h2>"));
+    for phase in &state.phases {
+        page.put(format_args!("<h3>{}</h3><ul class=\"results\">", Text(&phase.title)));
+        for task in phase.tasks.iter().map(|place| &state.tasks[*place]) {
+            match &task.accepted {
+                Some(result) => {
+                    page.put(format_args!(
+                        "<li><a href=\"{}\"><code>{}</code></a> {}",
+                        Text(&result.path),
+                        task.id,
+                        Text(&result.summary)
+                    ));
+                    if !result.evidence.is_empty() {
+                        page.put(format_args!("<p class=\"meta\">{}</p>", places(&result.evidence)));
+                    }
+                    page.put(format_args!("</li>"));
+                }
+                None => page.put(format_args!("<li><code>{}</code> {}</li>", task.id, facts::standing(task.status))),
+            }
+        }
+        page.put(format_args!("</ul>"));
+    }
+    page.put(format_args!("</section>"));
+}
+
+fn places(evidence: &[Evidence]) -> String {
+    let mut html = String::new();
+    for (number, place) in evidence.iter().take(facts::MAX_PLACES).enumerate() {
+        if number > 0 {
+            html.push_str(", ");
+        }
+        let shown = Text(&place.locator);
+        // Writing to a String cannot fail.
+        let _ = match (place.kind, facts::link(place)) {
+            (EvidenceKind::File, Some(link)) => write!(html, "<a href=\"{}\"><code>{shown}</code></a>", Text(&link)),
+            // Only these two schemes: an agent must not be able to plant a link that runs something.
+            (EvidenceKind::Url, _) if place.locator.starts_with("https://") || place.locator.starts_with("http://") => {
+                write!(html, "<a rel=\"noreferrer\" href=\"{shown}\">{shown}</a>")
+            }
+            _ => write!(html, "<code>{shown}</code>"),
+        };
+    }
+    if evidence.len() > facts::MAX_PLACES {
+        let _ = write!(html, " and {} more", evidence.len() - facts::MAX_PLACES);
+    }
+    html
+}
+
+const fn badge(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Complete => "ok",
+        RunStatus::Parked => "bad",
+        RunStatus::Blocked => "cut",
+        RunStatus::InProgress => "run",
+    }
+}
+
+const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::P0 => "P0",
+        Severity::P1 => "P1",
+        Severity::P2 => "P2",
+        Severity::P3 => "P3",
+        Severity::None => "note",
+    }
+}

@@ -1,0 +1,211 @@
+//! `report.md`.
+
+use std::fmt::{self, Write as _};
+
+use flowdrive_protocol::outcome::{Evidence, EvidenceKind, Severity};
+use flowdrive_protocol::run::TaskStatus;
+use flowdrive_protocol::time::Timestamp;
+
+use super::facts;
+use crate::model::journal::AcceptedResult;
+use crate::model::state::{RunState, TaskState};
+
+/// Renders the report.
+#[must_use]
+pub fn render(state: &RunState) -> String {
+    let mut page = Page(String::new());
+    head(&mut page, state);
+    findings(&mut page, state);
+    answers(&mut page, state);
+    parked(&mut page, state);
+    timeline(&mut page, state);
+    page.0
+}
+
+/// A text that grows by lines.
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, args: fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.0.write_fmt(args);
+        self.0.push('\n');
+    }
+}
+
+fn head(page: &mut Page, state: &RunState) {
+    page.line(format_args!("# {}\n", inline(&state.workflow.title)));
+    if !state.workflow.summary.is_empty() {
+        page.line(format_args!("{}\n", inline(&state.workflow.summary)));
+    }
+    for (name, value) in &state.inputs {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        page.line(format_args!("- **{name}**: {}", inline(&text)));
+    }
+    page.line(format_args!("- **run**: `{}` of `{}`", state.run_id, state.workflow.id));
+    let reason = state.ended.as_ref().and_then(|ended| ended.reason.as_deref()).map(|r| format!(": {}", inline(r)));
+    page.line(format_args!("- **status**: {}{}", state.status().as_str(), reason.unwrap_or_default()));
+    let parked = if state.parked() > 0 { format!(", {} parked", state.parked()) } else { String::new() };
+    page.line(format_args!("- **tasks**: {} of {} accepted{parked}", state.completed(), state.planned()));
+    if state.tokens_spent() > 0 {
+        page.line(format_args!("- **tokens**: {} as agents reported them", state.tokens_spent()));
+    }
+    if let Some(commit) = state.terminal_commit() {
+        let standing = match &commit.verifier {
+            Some(node) => format!("on the verified verdict `{node}`"),
+            None => "as an unverified checkpoint: no verdict with evidence stands behind it".to_owned(),
+        };
+        let git = commit.git_head.as_ref().map(|head| format!(", workspace at git `{}`", &head[..12])).unwrap_or_default();
+        page.line(format_args!("- **committed**: `{}` {standing}{git}", commit.id));
+    }
+    page.line(format_args!(""));
+}
+
+fn findings(page: &mut Page, state: &RunState) {
+    let found = facts::findings(state);
+    page.line(format_args!("## Findings\n"));
+    if found.is_empty() {
+        page.line(format_args!("None were reported.\n"));
+        return;
+    }
+    page.line(format_args!("| | Claim | Held to be | Where | From |"));
+    page.line(format_args!("| --- | --- | --- | --- | --- |"));
+    for (finding, task) in found {
+        let claim = if finding.summary.is_empty() { &finding.id } else { &finding.summary };
+        page.line(format_args!(
+            "| {} | {} | {} | {} | `{}` |",
+            severity(finding.severity),
+            cell(claim),
+            facts::classification(finding.classification),
+            places(&finding.evidence),
+            task.id
+        ));
+    }
+    page.line(format_args!(""));
+}
+
+fn answers(page: &mut Page, state: &RunState) {
+    page.line(format_args!("## Results\n"));
+    for phase in &state.phases {
+        page.line(format_args!("### {}\n", inline(&phase.title)));
+        for task in phase.tasks.iter().map(|place| &state.tasks[*place]) {
+            match &task.accepted {
+                Some(result) => answer(page, task, result),
+                None => page.line(format_args!("- `{}`: {}", task.id, facts::standing(task.status))),
+            }
+        }
+        page.line(format_args!(""));
+    }
+}
+
+fn answer(page: &mut Page, task: &TaskState, result: &AcceptedResult) {
+    let weak = if result.empty_capture { " _(neither findings nor evidence)_" } else { "" };
+    page.line(format_args!("- [`{}`]({}): {}{weak}", task.id, result.path, inline(&result.summary)));
+    if !result.evidence.is_empty() {
+        page.line(format_args!("  - stands on {}", places(&result.evidence)));
+    }
+}
+
+fn parked(page: &mut Page, state: &RunState) {
+    let open = facts::waiting(state);
+    if state.parked() == 0 && open.is_empty() {
+        return;
+    }
+    page.line(format_args!("## Parked\n"));
+    for task in facts::ordered(state).filter(|task| task.status == TaskStatus::Failed) {
+        let why = task.refusal.as_ref().map_or("", |refused| refused.reason.as_str());
+        page.line(format_args!("- `{}`: {}", task.id, inline(why)));
+    }
+    if !open.is_empty() {
+        page.line(format_args!("\nWaiting for a person:\n"));
+        for record in &open {
+            page.line(format_args!("- `{}` ({}): {}", record.id, record.classification.as_str(), inline(&record.message)));
+        }
+        let first = &open[0].id;
+        page.line(format_args!(
+            "\nTry a task again with guidance, then carry on:\n\n    flowdrive feedback resolve {} {first} --resolution retry --guidance \"...\"\n    flowdrive resume {}",
+            state.run_id, state.run_id
+        ));
+    }
+    page.line(format_args!(""));
+}
+
+fn timeline(page: &mut Page, state: &RunState) {
+    let mut ran = facts::ran(state);
+    // Stable: attempts that began in the same millisecond stay in task order.
+    ran.sort_by_key(|row| row.from);
+    let Some(zero) = ran.first().map(|row| row.from) else { return };
+    page.line(format_args!("## Who ran when\n"));
+    page.line(format_args!("Started {zero}.\n"));
+    page.line(format_args!("| From | To | Task | Attempt | Agent | Model | Tokens | Ended |"));
+    page.line(format_args!("| ---: | ---: | --- | ---: | --- | --- | ---: | --- |"));
+    for row in ran {
+        page.line(format_args!(
+            "| {} | {} | `{}` | {} | `{}` | {} | {} | {} |",
+            since(zero, row.from),
+            since(zero, row.to),
+            row.task.id,
+            row.number,
+            row.attempt.agent,
+            cell(row.model),
+            row.tokens.map(|tokens| tokens.to_string()).unwrap_or_default(),
+            cell(&row.ended)
+        ));
+    }
+}
+
+fn since(zero: Timestamp, time: Timestamp) -> String {
+    let millis = time.as_millis().saturating_sub(zero.as_millis()).max(0);
+    format!("{}.{:03} s", millis / 1_000, millis % 1_000)
+}
+
+const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::P0 => "**P0**",
+        Severity::P1 => "**P1**",
+        Severity::P2 => "P2",
+        Severity::P3 => "P3",
+        Severity::None => "—",
+    }
+}
+
+/// Places as links; the first few.
+fn places(evidence: &[Evidence]) -> String {
+    let mut links: Vec<String> = evidence.iter().take(facts::MAX_PLACES).map(place).collect();
+    if evidence.len() > facts::MAX_PLACES {
+        links.push(format!("and {} more", evidence.len() - facts::MAX_PLACES));
+    }
+    links.join(", ")
+}
+
+fn place(evidence: &Evidence) -> String {
+    let shown = cell(&evidence.locator).replace('`', "'");
+    match (evidence.kind, facts::link(evidence)) {
+        (EvidenceKind::File, Some(link)) => format!("[`{shown}`](<{link}>)"),
+        (EvidenceKind::Url, _) => format!("<{}>", evidence.locator.replace(['<', '>', '|', ' ', '\n'], "_")),
+        _ => format!("`{shown}`"),
+    }
+}
+
+/// Text that an agent or a user wrote, made harmless to the page around it: one line, no markup of its own.
+fn inline(text: &str) -> String {
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut safe = String::with_capacity(one_line.len());
+    for c in one_line.chars() {
+        match c {
+            '<' => safe.push_str("&lt;"),
+            '[' | ']' | '!' => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            c if c.is_control() => {}
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// The same for a table's cell.
+fn cell(text: &str) -> String {
+    inline(text).replace('|', "\\|")
+}

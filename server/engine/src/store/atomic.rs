@@ -1,0 +1,93 @@
+//! Replacing a file as a whole: whoever reads it sees the old bytes or the new ones, never a mixture.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use super::{StoreError, faults};
+
+/// How the names of temporary files begin.
+pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
+
+/// Writes a temporary file beside `path` (mode 0600) and renames it over it. With `durable` the bytes and the name are
+/// on disk when this returns; without, a power cut may bring back the old file, or an empty one. For files of the run
+/// whose lock the caller holds: what a crash leaves of it is swept up when the journal is next opened.
+///
+/// # Errors
+/// What the disk refuses; the old file is then still there.
+pub fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
+    replace_via(TEMPORARY_PREFIX, path, bytes, durable)
+}
+
+/// [`replace`] with names of temporary files that no sweep takes away.
+pub(crate) fn replace_via(prefix: &str, path: &Path, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let temporary = tempfile::Builder::new()
+        .prefix(prefix)
+        .tempfile_in(dir)
+        .map_err(StoreError::io("create a temporary file in", dir))?;
+    faults::write_all(temporary.as_file(), bytes, "atomic.write").map_err(StoreError::io("write", path))?;
+    if durable {
+        faults::point("atomic.fsync")
+            .and_then(|()| temporary.as_file().sync_all())
+            .map_err(StoreError::io("flush", path))?;
+    }
+    faults::point("atomic.rename").map_err(StoreError::io("replace", path))?;
+    temporary.persist(path).map_err(|fault| StoreError::io("replace", path)(fault.error))?;
+    if durable {
+        sync_dir(dir)?;
+    }
+    Ok(())
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
+    faults::point("dir.fsync").and_then(|()| open_and_sync(dir)).map_err(StoreError::io("flush the folder", dir))
+}
+
+#[cfg(unix)]
+fn open_and_sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Elsewhere a folder cannot be opened as a file; renames are journaled by the file system.
+#[cfg(not(unix))]
+fn open_and_sync(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes a folder; one that is there already is fine, a symbolic link or a file in its place is not.
+pub(crate) fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
+    match fs::create_dir(dir) {
+        Ok(()) => Ok(()),
+        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {
+            let meta = fs::symlink_metadata(dir).map_err(StoreError::io("look at", dir))?;
+            if meta.is_dir() { Ok(()) } else { Err(StoreError::corrupt(dir, None, "this is not a folder of its own")) }
+        }
+        Err(fault) => Err(StoreError::io("create the folder", dir)(fault)),
+    }
+}
+
+/// How files below the run folder are opened: never through a symbolic link, never waiting for the other end of a pipe.
+pub(crate) fn open_options() -> fs::OpenOptions {
+    #[allow(unused_mut)]
+    let mut options = fs::OpenOptions::new();
+    #[cfg(unix)]
+    {
+        use nix::fcntl::OFlag;
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+    }
+    options
+}
+
+/// Removes temporary files that crashes left in a folder. Best effort.
+pub(crate) fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let left_over = entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX);
+        if left_over && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}

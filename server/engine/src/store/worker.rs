@@ -1,0 +1,115 @@
+//! An attempt's folder: made before its agent starts, read when it ends. Agents may leave anything in it.
+//!
+//! Nothing here is flushed: all of it can be made again, or is recorded in the journal.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use flowdrive_protocol::ids::{TaskId, WorkerId};
+use serde_json::Value;
+
+use super::paths::RunPaths;
+use super::{StoreError, atomic, faults};
+use crate::model::agent::WorkerFolder;
+
+/// Longest result read, in bytes.
+pub const MAX_RESULT_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Makes the folder of an attempt, with its input and manifest. One that is there already, left by a crash or by the
+/// same attempt interrupted, is cleared away first, so that nothing stale in it can be taken for this attempt's work.
+/// Other attempts' folders are not touched, and no symbolic link is followed.
+///
+/// # Errors
+/// What the disk refuses; [`StoreError::Corrupt`] when `workers` is not a folder.
+pub fn create_worker(
+    paths: &RunPaths,
+    worker: &WorkerId,
+    input_md: &str,
+    manifest: &Value,
+) -> Result<WorkerFolder, StoreError> {
+    let folder = paths.worker(worker);
+    faults::point("worker.mkdir").map_err(StoreError::io("create the folder", &folder.dir))?;
+    atomic::ensure_dir(&paths.workers_dir)?;
+    match fs::create_dir(&folder.dir) {
+        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {
+            clear_away(&folder.dir)?;
+            fs::create_dir(&folder.dir).map_err(StoreError::io("create the folder", &folder.dir))?;
+        }
+        other => other.map_err(StoreError::io("create the folder", &folder.dir))?,
+    }
+    for dir in [&folder.artifacts, &folder.logs] {
+        fs::create_dir(dir).map_err(StoreError::io("create the folder", dir))?;
+    }
+    let mut manifest = serde_json::to_vec_pretty(manifest)
+        .map_err(|source| StoreError::Encode { what: "a worker's manifest", source })?;
+    manifest.push(b'\n');
+    write_new(&folder.input, input_md.as_bytes())?;
+    write_new(&folder.manifest, &manifest)?;
+    Ok(folder)
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    atomic::open_options()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .and_then(|file| faults::write_all(&file, bytes, "worker.write"))
+        .map_err(StoreError::io("write", path))
+}
+
+/// Removes a folder, or the link or file in its place. One that cannot be removed (agents leave folders they made
+/// read-only) is moved aside instead.
+fn clear_away(dir: &Path) -> Result<(), StoreError> {
+    let meta = fs::symlink_metadata(dir).map_err(StoreError::io("look at", dir))?;
+    let removed = if meta.is_dir() { fs::remove_dir_all(dir) } else { fs::remove_file(dir) };
+    removed.or_else(|_| move_aside(dir)).map_err(StoreError::io("clear away", dir))
+}
+
+fn move_aside(dir: &Path) -> io::Result<()> {
+    let parent = dir.parent().unwrap_or(Path::new("."));
+    // An empty folder may be replaced by a rename, and its name is free by construction.
+    let aside = tempfile::Builder::new().prefix(".old-").tempdir_in(parent)?.keep();
+    fs::rename(dir, aside)
+}
+
+/// What the agent wrote as its result; none when it wrote nothing.
+///
+/// # Errors
+/// [`StoreError::ResultRefused`], which the agent can be told, when it is not a regular file, too long, or not UTF-8.
+pub fn read_result(folder: &WorkerFolder) -> Result<Option<String>, StoreError> {
+    let path = &folder.result;
+    let refused = |reason: String| StoreError::ResultRefused { path: path.clone(), reason };
+    // Looked at before it is opened, for the sake of the reason given; opening guards against a change in between.
+    match fs::symlink_metadata(path) {
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(fault) => return Err(StoreError::io("read", path)(fault)),
+        Ok(meta) if meta.is_symlink() => return Err(refused("the result is a symbolic link".into())),
+        Ok(meta) if !meta.is_file() => return Err(refused("the result is not a regular file".into())),
+        Ok(_) => {}
+    }
+    let file = atomic::open_options().read(true).open(path).map_err(StoreError::io("read", path))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_RESULT_BYTES + 1).read_to_end(&mut bytes).map_err(StoreError::io("read", path))?;
+    if bytes.len() as u64 > MAX_RESULT_BYTES {
+        return Err(refused(format!("the result is longer than {MAX_RESULT_BYTES} bytes")));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(fault) => {
+            let at = fault.utf8_error().valid_up_to();
+            Err(refused(format!("the result is not UTF-8 text: byte {at} fits no character")))
+        }
+    }
+}
+
+/// Puts an accepted result where the report points to, all or nothing.
+///
+/// # Errors
+/// What the disk refuses.
+pub fn publish_result(paths: &RunPaths, task: &TaskId, text: &str) -> Result<PathBuf, StoreError> {
+    atomic::ensure_dir(&paths.results_dir)?;
+    let path = paths.result(task);
+    atomic::replace(&path, text.as_bytes(), false)?;
+    Ok(path)
+}
