@@ -85,12 +85,25 @@ enum FramingChoice {
 
 #[derive(Debug, Args)]
 struct Schema {
+    /// Print this one instead of writing them all.
+    #[arg(value_enum, conflicts_with_all = ["out", "check"])]
+    name: Option<schema::Name>,
     /// The folder to write to, or to check.
     #[arg(long, value_name = "DIR", default_value = "schema")]
     out: PathBuf,
     /// Write nothing; fail when a file there is not up to date.
     #[arg(long)]
     check: bool,
+}
+
+impl Schema {
+    fn run(&self) -> Result<(), schema::SchemaError> {
+        match self.name {
+            Some(name) => schema::print(name, &mut io::stdout()),
+            None if self.check => schema::check(&self.out),
+            None => schema::write(&self.out),
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -101,10 +114,7 @@ fn main() -> ExitCode {
     };
     let code = match cli.command {
         Command::Serve(command) => serve::serve(&command.into()).map_err(|error| error.to_string()),
-        Command::Schema(Schema { out, check }) => {
-            let done = if check { schema::check(&out) } else { schema::write(&out) };
-            done.map(|()| 0).map_err(|error| error.to_string())
-        }
+        Command::Schema(command) => command.run().map(|()| 0).map_err(|error| error.to_string()),
         Command::Agent(AgentCommand::Survey(Survey { input, result, workspace })) => {
             let args = SurveyArgs { workspace, input, result };
             survey::run(&args).map(|_| 0).map_err(|error| error.to_string())
