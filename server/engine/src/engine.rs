@@ -19,7 +19,7 @@ use flowdrive_protocol::method::{
 use flowdrive_protocol::run::{DrivePreview, RunSummary, RunView, StopMode, UnreadableRun, VerifyProblem};
 use tokio::sync::oneshot;
 
-use crate::config::{self, Agents};
+use crate::config::{self, Agents, Layers};
 use crate::delegate::{Delegator, DelegatorOptions};
 use crate::drive::{Drive, Drives, Job, Message};
 use crate::model::journal::DriveSettings;
@@ -62,7 +62,7 @@ pub struct Engine {
 
 struct Shared {
     /// File and environment together; what a client configures lies on top.
-    base: Config,
+    base: Layers,
     survey_program: PathBuf,
     agents: RwLock<Arc<Agents>>,
     delegator: Delegator,
@@ -83,8 +83,12 @@ impl Engine {
             None => std::env::current_exe()
                 .map_err(|fault| EngineError::internal(format!("the running program cannot be found: {fault}")))?,
         };
-        let base = config::merge([config::from_env(&environment)?, options.config]);
-        let agents = Agents::resolve(&base, &survey_program)?;
+        let base = Layers {
+            environment: config::from_env(&environment)?,
+            file: options.config,
+            initialization_options: Config::default(),
+        };
+        let agents = Agents::resolve(&base.clone().merge(), &survey_program)?;
         let delegator = Delegator::new(DelegatorOptions {
             parent_env: environment,
             max_concurrent: Some(agents.max_concurrent()),
@@ -108,7 +112,7 @@ impl Engine {
     /// # Errors
     /// `config-invalid`; the configuration in force then stays.
     pub fn reconfigure(&self, config: Config) -> Result<(), EngineError> {
-        let merged = config::merge([config, self.shared.base.clone()]);
+        let merged = Layers { initialization_options: config, ..self.shared.base.clone() }.merge();
         let agents = Agents::resolve(&merged, &self.shared.survey_program)?;
         self.shared.delegator.limits().set_over_all(Some(agents.max_concurrent()));
         *self.shared.agents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
@@ -390,15 +394,11 @@ impl Engine {
     }
 
     /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No
-    /// drive can be started afterwards. Returns the runs that were being driven, with their workspaces.
-    pub async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> Vec<(RunId, PathBuf)> {
+    /// drive can be started afterwards. Returns how many there were.
+    pub async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> usize {
         self.shared.closing.store(true, Ordering::Release);
         let drives = self.shared.drives.all();
-        let mut stopped = Vec::with_capacity(drives.len());
-        for drive in &drives {
-            drive.stop(mode, by);
-            stopped.push((drive.run_id.clone(), PathBuf::from(&record::read(&drive.state).workspace)));
-        }
+        drives.iter().for_each(|drive| drive.stop(mode, by));
         let all = async {
             if mode == StopMode::Now {
                 self.shared.delegator.shutdown(deadline).await;
@@ -411,7 +411,7 @@ impl Engine {
         if tokio::time::timeout(deadline, all).await.is_err() {
             tracing::warn!("some drives did not end before the deadline");
         }
-        stopped
+        drives.len()
     }
 
     fn summary(&self, workspace: &Workspace, id: &RunId) -> Result<RunSummary, EngineError> {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use cli::{AgentCommand, Cli, Command, FramingChoice, SchemaArgs, ServeArgs};
+use flowdrive_engine::survey;
 use logging::Log;
 
 fn main() -> ExitCode {
@@ -27,7 +28,10 @@ fn main() -> ExitCode {
             let done = if check { schema::check(&out) } else { schema::write(&out) };
             done.map(|()| 0).map_err(|error| error.to_string())
         }
-        Command::Agent(AgentCommand::Survey(_)) => return fail("the survey is not there yet"),
+        Command::Agent(AgentCommand::Survey(args)) => {
+            let args = survey::SurveyArgs { workspace: args.workspace, input: args.input, result: args.result };
+            survey::run(&args).map(|_| 0).map_err(|error| error.to_string())
+        }
         _ => {
             let code = cli::run(cli);
             log.flush(Duration::from_millis(50));

@@ -31,7 +31,7 @@ pub fn input(
     line(format_args!("- sandbox: {}", assignment.sandbox.as_str()));
     line(format_args!("\n## Task\n\n{}", assignment.prompt.trim_end()));
     if let Some(guidance) = guidance {
-        line(format_args!("\n## Guidance from the operator\n\n{}", guidance.trim_end()));
+        line(format_args!("\n## Guidance\n\nFrom the operator:\n\n{}", guidance.trim_end()));
     }
     if let Some(refused) = refused {
         line(format_args!(

@@ -45,20 +45,35 @@ impl Throttle {
     }
 }
 
-/// A line as activity: trimmed, terminal controls taken out, redacted, cut. None when nothing is left, or when it is
-/// JSON, which is for programs.
-#[must_use]
-pub(super) fn line_of_text(line: &str, redactor: &Redactor) -> Option<String> {
-    let line = line.trim();
-    if line.starts_with(['{', '[']) && line.ends_with(['}', ']']) {
-        return None;
+/// The newest line of a chunk that may be shown: found cheaply among many, made fit to show once.
+#[derive(Debug, Default)]
+pub(super) struct Newest(String);
+
+impl Newest {
+    /// A line of plain output. Empty ones and JSON, which is for programs, are passed over.
+    pub(super) fn offer(&mut self, line: &str) {
+        let line = line.trim();
+        let is_json = line.starts_with(['{', '[']) && line.ends_with(['}', ']']);
+        if !line.is_empty() && !is_json {
+            self.0.clear();
+            self.0.push_str(line);
+        }
     }
-    clean(line, redactor)
+
+    /// Any text.
+    pub(super) fn set(&mut self, text: String) {
+        self.0 = text;
+    }
+
+    /// It, as activity.
+    pub(super) fn take(self, redactor: &Redactor) -> Option<String> {
+        clean(&self.0, redactor)
+    }
 }
 
 /// Any text as activity.
 #[must_use]
-pub(super) fn clean(text: &str, redactor: &Redactor) -> Option<String> {
+fn clean(text: &str, redactor: &Redactor) -> Option<String> {
     // Far more than can be shown is not worth redacting; a value cut at this edge lies beyond what is shown.
     let head: String = strip_controls(text.trim()).chars().take(LONGEST * 40).collect();
     let text = redactor.redact_text(head.trim());
@@ -114,7 +129,11 @@ mod tests {
     #[test]
     fn lines_are_made_fit_to_show() {
         let redactor = Redactor::default();
-        let line = |text: &str| line_of_text(text, &redactor);
+        let line = |text: &str| {
+            let mut newest = Newest::default();
+            newest.offer(text);
+            newest.take(&redactor)
+        };
         assert_eq!(line("  reading src/main.rs\r"), Some("reading src/main.rs".into()));
         assert_eq!(line("\u{1b}[32mok\u{1b}[0m\tdone"), Some("ok done".into()));
         assert_eq!(line("\u{1b}]0;title\u{7}x"), Some("x".into()));

@@ -142,15 +142,16 @@ impl Delegator {
         // The standard library's hasher is seeded from the system's randomness.
         let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
         let outer = options.parent_env.get(env::MARKER).map(|outer| format!("{outer}/")).unwrap_or_default();
+        let tasks = TaskTracker::new();
         let shared = Shared {
             redactor: Arc::new(Redactor::new(&options.parent_env)),
             clients: endpoint::Clients::default(),
             #[cfg(unix)]
             spawner: Spawner::new().map_err(DelegateError::NoThread)?,
             #[cfg(unix)]
-            sweeper: Sweeper::default(),
+            sweeper: Sweeper::new(tasks.clone()),
             limits: Limits::new(options.max_concurrent),
-            tasks: TaskTracker::new(),
+            tasks,
             stop: CancellationToken::new(),
             hurry: CancellationToken::new(),
             marker: format!("{outer}{}-{random:016x}", std::process::id()),

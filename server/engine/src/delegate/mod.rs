@@ -16,6 +16,8 @@ pub mod env;
 mod exit;
 mod limits;
 mod lines;
+#[cfg(unix)]
+mod linger;
 mod log_file;
 mod placeholders;
 mod presets;

@@ -6,6 +6,7 @@
 //! Must not: end anything.
 
 use std::collections::HashSet;
+use std::io::Read as _;
 use std::sync::OnceLock;
 
 use super::env::MARKER;
@@ -99,8 +100,7 @@ pub(super) fn boot_id() -> &'static str {
 /// When a process started, in clock ticks since boot; none when it is gone or that is unknown.
 #[must_use]
 pub(super) fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    Some(parse_stat(pid, &stat)?.0.start_ticks)
+    Some(read_stat(pid)?.0.start_ticks)
 }
 
 /// Looks at every process now. `since`: only of those started then or later is the marker read.
@@ -110,8 +110,7 @@ pub(super) fn snapshot(since: u64) -> Snapshot {
     let mut processes = Vec::new();
     for entry in entries.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { continue };
-        let Some((mut process, alive)) = parse_stat(pid, &stat) else { continue };
+        let Some((mut process, alive)) = read_stat(pid) else { continue };
         if !alive || process.start_ticks < since {
             continue;
         }
@@ -121,22 +120,25 @@ pub(super) fn snapshot(since: u64) -> Snapshot {
     Snapshot { processes }
 }
 
+/// A process's `stat`, in one read: there are hundreds to look at.
+fn read_stat(pid: i32) -> Option<(Process, bool)> {
+    let mut line = [0; 1024];
+    let len = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+    parse_stat(pid, &line[..len])
+}
+
 /// The fields of a `stat` line, and whether the process is more than a zombie. The name in brackets may hold anything, so
 /// fields are counted from its last bracket.
 fn parse_stat(pid: i32, stat: &[u8]) -> Option<(Process, bool)> {
-    let text = String::from_utf8_lossy(stat);
-    let (_, rest) = text.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<i32>().ok());
-    let process = Process {
-        pid,
-        parent: number(1)?,
-        group: number(2)?,
-        session: number(3)?,
-        start_ticks: fields.get(19)?.parse().ok()?,
-        marker: None,
-    };
-    Some((process, !matches!(*fields.first()?, "Z" | "X" | "x")))
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace();
+    let state = fields.next()?;
+    let mut number = || fields.next().and_then(|field| field.parse::<i32>().ok());
+    let (parent, group, session) = (number()?, number()?, number()?);
+    // Between the session, which is field 6, and the start time, which is field 22, lie 15 others.
+    let start_ticks = fields.nth(15)?.parse().ok()?;
+    let process = Process { pid, parent, group, session, start_ticks, marker: None };
+    Some((process, !matches!(state, "Z" | "X" | "x")))
 }
 
 /// The marker in a process's environment. An empty environment is looked at again: in the middle of an exec there is

@@ -42,7 +42,7 @@ fn pattern(text: &str) -> Regex {
 }
 
 static INLINE: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(?is)^(--?[A-Za-z][A-Za-z0-9_-]*(?:key|token|secret|password|auth|bearer)[A-Za-z0-9_-]*)=.*")
+    pattern(r"(?is)^(--?(?:[A-Za-z][A-Za-z0-9_-]*)?(?:key|token|secret|password|auth|bearer)[A-Za-z0-9_-]*)=.*")
 });
 static LOOK: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(sk-|ghp_|gho_|github_pat_|xox[abpr]-|Bearer\s)"));
 /// Inside running text only what can hardly be anything else: a plain 32-character word may be a digest.

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::activity;
+use super::activity::{self, Newest};
 use super::lines::{Lines, OnLonger};
 use super::log_file::LogFile;
 use super::redact::{Redactor, StreamRedactor};
@@ -46,15 +46,11 @@ impl Stderr {
     pub(super) async fn push(&mut self, chunk: &[u8]) -> Option<String> {
         let clean = self.stream.push(chunk);
         self.log.write(&clean).await;
-        let mut newest = None;
+        let mut newest = Newest::default();
         // Lines that are too long are cut, which is no fault.
-        let _ = self.lines.push(&clean, |line| {
-            if let Some(line) = activity::line_of_text(line, &self.redactor) {
-                newest = Some(line);
-            }
-        });
+        let _ = self.lines.push(&clean, |line| newest.offer(line));
         keep(&mut self.kept, &clean);
-        newest
+        newest.take(&self.redactor)
     }
 
     /// The end: the last of it, redacted, at most 2,000 characters.
@@ -73,10 +69,7 @@ impl Stderr {
 fn keep(kept: &mut Vec<u8>, bytes: &[u8]) {
     kept.extend_from_slice(&bytes[bytes.len().saturating_sub(KEPT)..]);
     if kept.len() > KEPT * 2 {
-        // Cut after a line's end where there is one, so that no half word, or half secret, begins the tail.
-        let from = kept.len() - KEPT;
-        let cut = kept[from..].iter().position(|byte| *byte == b'\n').map_or(from, |at| from + at + 1);
-        kept.drain(..cut);
+        kept.drain(..kept.len() - KEPT);
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
-use super::activity;
-use super::lines::{Lines, OnLonger};
+use super::activity::Newest;
+use super::lines::{Lines, OnLonger, TooLong};
 use super::log_file::LogFile;
 use super::presets::{Parsed, Parser};
 use super::redact::{Redactor, StreamRedactor};
@@ -154,26 +154,22 @@ impl Stdout {
 }
 
 fn read(reader: &mut Reader, lines: &mut Lines, redactor: &Redactor, bytes: &[u8]) -> News {
-    let mut news = News::default();
-    let longer = match reader {
+    let mut newest = Newest::default();
+    let mut session = None;
+    let read = match reader {
         Reader::Plain(plain) => {
             plain.push(bytes);
-            lines.push(bytes, |line| {
-                if let Some(line) = activity::line_of_text(line, redactor) {
-                    news.activity = Some(line);
-                }
-            })
+            lines.push(bytes, |line| newest.offer(line))
         }
         Reader::Events(parser) => lines.push(bytes, |line| {
             let told = parser.line(line);
-            news.activity = told.activity.and_then(|text| activity::clean(&text, redactor)).or(news.activity.take());
-            news.session = told.session.or(news.session.take());
+            if let Some(activity) = told.activity {
+                newest.set(activity);
+            }
+            session = told.session.or(session.take());
         }),
     };
-    if longer.is_err() {
-        news.fault = Some(Fault::LineTooLong);
-    }
-    news
+    News { activity: newest.take(redactor), session, fault: read.err().map(|TooLong| Fault::LineTooLong) }
 }
 
 /// `sha256:` and 64 hex digits.
@@ -220,6 +216,10 @@ impl Ends {
     }
 }
 
+fn is_ink(byte: &u8) -> bool {
+    !byte.is_ascii_whitespace()
+}
+
 impl Plain {
     fn push(&mut self, bytes: &[u8]) {
         if self.at <= KEPT as u64 {
@@ -228,14 +228,19 @@ impl Plain {
                 self.kept = Vec::new();
             }
         }
-        for byte in bytes {
-            if *byte == b'\n' {
-                self.end_line();
-            } else if !byte.is_ascii_whitespace() {
-                self.whole.see(*byte, self.at);
-                self.line.see(*byte, self.at);
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            for (at, byte) in [line.iter().position(is_ink), line.iter().rposition(is_ink)]
+                .into_iter()
+                .flatten()
+                .map(|at| (self.at + at as u64, line[at]))
+            {
+                self.whole.see(byte, at);
+                self.line.see(byte, at);
             }
-            self.at += 1;
+            self.at += line.len() as u64;
+            if line.ends_with(b"\n") {
+                self.end_line();
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::activity::Throttle;
 use super::delegator::Stops;
 use super::exit::Exit;
-use super::result_file;
+use super::linger::Linger;
 use super::spawn::Started;
 use super::stderr::Stderr;
 use super::stdout::{Fault, Printed, Stdout};
@@ -168,7 +168,7 @@ pub(super) async fn supervise(
         throttle: Throttle::default(),
         teller,
     };
-    let cause = running.run(timing, stops, Linger::new(job.result, timing)).await;
+    let cause = running.run(timing, stops, Linger::new(job.result, timing.result_quiet, timing.linger_grace)).await;
     Ok(running.end(cause, timing, stops, sweeper).await)
 }
 
@@ -186,7 +186,7 @@ impl Running<'_> {
                 () = at(deadline) => return Cause::TimedOut,
                 () = at(silent_until) => return Cause::Stalled,
                 () = at(self.throttle.next()) => self.tell_activity(None),
-                () = sleep_until(linger.next) => {
+                () = sleep_until(linger.next()) => {
                     if linger.is_over(self.last_output).await {
                         return Cause::Lingered;
                     }
@@ -370,47 +370,5 @@ async fn at(when: Option<Instant>) {
     match when {
         Some(when) => sleep_until(when).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Notices an agent that has written its whole result and does not exit.
-#[derive(Debug)]
-struct Linger {
-    result: PathBuf,
-    quiet: Duration,
-    grace: Duration,
-    /// When to look next.
-    next: Instant,
-    seen: Option<Seen>,
-}
-
-#[derive(Debug)]
-struct Seen {
-    stamp: result_file::Stamp,
-    since: Instant,
-    complete: bool,
-}
-
-impl Linger {
-    fn new(result: PathBuf, timing: Timing) -> Self {
-        let next = Instant::now() + timing.result_quiet;
-        Self { result, quiet: timing.result_quiet, grace: timing.linger_grace, next, seen: None }
-    }
-
-    /// Whether the result has been complete, and the file and the agent quiet, for long enough.
-    async fn is_over(&mut self, last_output: Instant) -> bool {
-        let now = Instant::now();
-        self.next = now + (self.quiet / 2).clamp(Duration::from_millis(20), Duration::from_secs(1));
-        let Some(stamp) = result_file::stamp(&self.result).await else {
-            self.seen = None;
-            return false;
-        };
-        if self.seen.as_ref().is_none_or(|seen| seen.stamp != stamp) {
-            let complete = result_file::holds_result(&self.result, stamp).await;
-            self.seen = Some(Seen { stamp, since: now, complete });
-        }
-        self.seen
-            .as_ref()
-            .is_some_and(|seen| seen.complete && now >= seen.since.max(last_output) + self.quiet + self.grace)
     }
 }

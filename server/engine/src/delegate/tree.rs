@@ -5,8 +5,8 @@
 //! forks while we look is found by the next. Each is ended through a handle (pidfd) taken before its start time is
 //! checked once more, so that a reused number is never hit.
 //!
-//! Looks are shared: one look at all processes serves every delegation that asked before it began, and looks keep a
-//! pause between them, so that hundreds of short delegations cost few of them.
+//! Looks are shared: one look at all processes serves every delegation that asked before it began, and in a
+//! crowd looks keep a pause between them, so that hundreds of short delegations cost few of them.
 //!
 //! Must not: decide when a tree is to end.
 
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 
 use super::process::{self, Process, Snapshot};
 use crate::model::outcome::ProcessIdentity;
@@ -45,9 +46,11 @@ pub(super) struct Swept {
 }
 
 /// Ends trees. Cheap to clone.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Sweeper {
     looks: Arc<Looks>,
+    /// All delegations under way: the more there are, the more a look can serve that waits a little.
+    delegations: TaskTracker,
 }
 
 #[derive(Debug)]
@@ -101,6 +104,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sweeper {
+    /// For the delegations of this tracker.
+    pub(super) fn new(delegations: TaskTracker) -> Self {
+        Self { looks: Arc::default(), delegations }
+    }
+
     /// Ends every process of the delegation. `unreaped`: its leader has ended, or had its signal, and is the caller's to
     /// reap; it is neither counted nor waited for.
     pub(super) async fn sweep(&self, identity: &ProcessIdentity, unreaped: bool) -> Swept {
@@ -141,8 +149,9 @@ impl Sweeper {
             if began > called && latest.since <= since {
                 return latest.snapshot;
             }
-            // At most about a fifth of one core goes into looking.
-            tokio::time::sleep_until((began + latest.took * 5).into()).await;
+            // Alone, nobody waits. In a crowd, at most about a fifth of one core goes into looking.
+            let others = u32::try_from(self.delegations.len().saturating_sub(1)).unwrap_or(u32::MAX);
+            tokio::time::sleep_until((began + latest.took * others.min(5)).into()).await;
         }
         let oldest = lock(&looks.waiting).iter().copied().min().unwrap_or(since).min(since);
         let began = Instant::now();
@@ -198,7 +207,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_look_serves_all_who_asked_before_it_began() {
-        let sweeper = Sweeper::default();
+        let sweeper = Sweeper::new(TaskTracker::new());
         let asks: Vec<_> = (0..50).map(|since| sweeper.look(since)).collect();
         let looks = futures::future::join_all(asks).await;
         let mut distinct: Vec<_> = looks.iter().map(Arc::as_ptr).collect();

@@ -67,7 +67,7 @@ impl Walk<'_> {
         }
         let child = match self.heights.get(&found.source) {
             Some(child) => child.clone(),
-            None => self.descend(sub, found)?,
+            None => self.descend(sub, &found)?,
         };
         let mut below = vec![child.workflow.id.to_string()];
         below.extend(child.deepest.iter().cloned());
@@ -77,9 +77,9 @@ impl Walk<'_> {
         Ok(child)
     }
 
-    fn descend(&mut self, sub: &SubWorkflow, found: Found) -> Result<Child, String> {
+    fn descend(&mut self, sub: &SubWorkflow, found: &Found) -> Result<Child, String> {
         let source = found.source.clone();
-        let (workflow, _) = super::validate(&found).map_err(|error| {
+        let (workflow, _) = super::validate(found).map_err(|error| {
             let text = error.to_string();
             let more = match text.lines().count() {
                 0 | 1 => String::new(),

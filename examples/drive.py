@@ -1,0 +1,21 @@
+#!/usr/bin/env python3
+"""Drives a workflow over newline JSON, with nothing but the standard library.
+Usage: drive.py WORKSPACE QUESTION [SERVER COMMAND...]"""
+import json, subprocess, sys
+
+workspace, question, *command = sys.argv[1:]
+command = command or ["flowdrive", "serve", "--stdio"]
+server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+params = {"workspace": workspace, "workflow": {"id": "quick-survey"}, "inputs": {"question": question}}
+server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "drive", "params": params}) + "\n")
+server.stdin.flush()
+for line in server.stdout:
+    message = json.loads(line)
+    if message.get("method") == "flowdrive/progress":
+        event = message["params"]
+        print(event["seq"], event["type"], event.get("taskId", ""), file=sys.stderr)
+    elif message.get("id") == 1:
+        break
+server.stdin.close()
+print(json.dumps(message.get("result") or message["error"], indent=2))
+sys.exit(server.wait() or (0 if message.get("result", {}).get("status") == "complete" else 1))

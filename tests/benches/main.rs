@@ -1,0 +1,146 @@
+//! Benchmarks against the real binary, as ratios to something run beside it on the same machine.
+//! `bench window`: a mixed window of slow agents against the ideal schedule. `bench overhead`: 512 instant tasks at
+//! width 32 against `xargs -P 32` starting the same program.
+
+use std::io::Write as _;
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use flowdrive_protocol::run::RunStatus;
+use flowdrive_tests::endpoint::EndpointServer;
+use flowdrive_tests::ledger::{self, peak};
+use flowdrive_tests::workspace::CITE;
+use flowdrive_tests::{Framing, Server, TestWorkspace, binary, config, phase, task, workflow};
+use serde_json::json;
+
+const ROUNDS: usize = 5;
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let all = wanted.is_empty();
+    let mut known = false;
+    if all || wanted.iter().any(|name| name == "window") {
+        runtime.block_on(mixed_window());
+        runtime.block_on(uneven_window());
+        known = true;
+    }
+    if all || wanted.iter().any(|name| name == "overhead") {
+        runtime.block_on(overhead());
+        known = true;
+    }
+    if !known {
+        say("usage: bench [window] [overhead]");
+        return ExitCode::from(2);
+    }
+    ExitCode::SUCCESS
+}
+
+fn say(line: &str) {
+    writeln!(std::io::stdout(), "{line}").expect("the figures can be printed");
+}
+
+/// Four command and four endpoint agents of two seconds each, at width 8.
+async fn mixed_window() {
+    let ws = TestWorkspace::new();
+    let endpoint = EndpointServer::good(CITE, Duration::from_secs(2)).await;
+    ws.configure(&config::config([
+        ("program", config::fixture(&ws, &["--sleep-ms", "2000"])),
+        ("remote", config::endpoint(endpoint.url())),
+    ]));
+    let tasks = (0..8).map(|n| task(&format!("map:{n}")).agent(if n % 2 == 0 { "program" } else { "remote" }));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let took = drive(&server, &workflow(8, [phase("map", tasks)]), 8).await;
+    let mut spans = ledger::spans(&ws.ledger());
+    spans.extend(endpoint.exchanges().iter().map(|exchange| exchange.span));
+    say(&format!(
+        "window/mixed: 4 command + 4 endpoint agents of 2 s at width 8: {:.2} s, {:.2} x ideal, {} at once",
+        took.as_secs_f64(),
+        took.as_secs_f64() / 2.0,
+        peak(&spans),
+    ));
+    server.finish().await;
+}
+
+/// Forty agents of 50 to 500 ms at width 8, against a greedy schedule of the same lengths.
+async fn uneven_window() {
+    let ws = TestWorkspace::new();
+    let lengths: Vec<u64> = (0..40).map(|n| 50 + (n * 173) % 451).collect();
+    let names: Vec<&'static str> = lengths.iter().map(|length| &*format!("sleep-{length}").leak()).collect();
+    let agents: Vec<_> = lengths
+        .iter()
+        .zip(&names)
+        .map(|(length, name)| (*name, config::fixture(&ws, &["--sleep-ms", &length.to_string()])))
+        .collect();
+    ws.configure(&config::config(agents));
+    let tasks = names.iter().enumerate().map(|(n, name)| task(&format!("map:{n}")).agent(name));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let took = drive(&server, &workflow(8, [phase("map", tasks)]), 8).await;
+    let mut slots = [0_u64; 8];
+    for length in &lengths {
+        *slots.iter_mut().min().expect("there are slots") += length;
+    }
+    let ideal = Duration::from_millis(*slots.iter().max().expect("there are slots"));
+    say(&format!(
+        "window/uneven: 40 agents of 50-500 ms at width 8: {:.2} s, ideal {:.2} s, {:.1} % of ideal",
+        took.as_secs_f64(),
+        ideal.as_secs_f64(),
+        100.0 * ideal.as_secs_f64() / took.as_secs_f64(),
+    ));
+    server.finish().await;
+}
+
+/// 512 agents that end at once. Pairs are run in turn, so that a slow moment of the machine hits both.
+async fn overhead() {
+    const TASKS: usize = 512;
+    const WIDTH: u32 = 32;
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([("instant", config::fixture(&ws, &[]))]));
+    let document = workflow(WIDTH, [phase("map", (0..TASKS).map(|n| task(&format!("map:{n}"))))]);
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let mut ratios = Vec::new();
+    for round in 1..=ROUNDS {
+        let bare = xargs(&ws, TASKS, WIDTH);
+        let driven = drive(&server, &document, WIDTH).await;
+        let ratio = driven.as_secs_f64() / bare.as_secs_f64();
+        say(&format!(
+            "overhead round {round}: xargs {:.3} s, flowdrive {:.3} s, ratio {ratio:.3}",
+            bare.as_secs_f64(),
+            driven.as_secs_f64(),
+        ));
+        ratios.push(ratio);
+    }
+    ratios.sort_by(f64::total_cmp);
+    say(&format!(
+        "overhead: {TASKS} instant tasks at width {WIDTH}: median {:.3} x xargs -P {WIDTH}",
+        ratios[ROUNDS / 2]
+    ));
+    server.finish().await;
+}
+
+async fn drive(server: &Server, document: &serde_json::Value, width: u32) -> Duration {
+    let since = Instant::now();
+    let result = server.drive(document, json!({ "concurrency": width })).await;
+    let took = since.elapsed();
+    assert_eq!(result.status, RunStatus::Complete, "a benchmark of a run that did not complete says nothing");
+    took
+}
+
+/// The same program, doing the same work for the same number of inputs, with nothing around it.
+fn xargs(ws: &TestWorkspace, tasks: usize, width: u32) -> Duration {
+    let folder = tempfile::tempdir_in(ws.root()).expect("a temporary folder");
+    let input = folder.path().join("input.md");
+    std::fs::write(&input, "task-marker=bare\n").expect("the input can be written");
+    let mut command = ws.command("xargs");
+    command.arg("-P").arg(width.to_string()).args(["-I", "{}"]).arg(binary::fixture_agent());
+    command.arg("--input").arg(&input).arg("--result").arg(folder.path().join("result-{}.md"));
+    command.arg("--worker").arg(folder.path().join("{}")).arg("--ledger").arg(folder.path().join("ledger"));
+    let since = Instant::now();
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("xargs runs");
+    let numbers: String = (0..tasks).map(|n| format!("{n}\n")).collect();
+    child.stdin.take().expect("stdin is piped").write_all(numbers.as_bytes()).expect("xargs reads");
+    assert!(child.wait().expect("xargs ends").success(), "xargs failed");
+    let took = since.elapsed();
+    assert_eq!(ledger::spans(&folder.path().join("ledger")).len(), tasks, "every bare agent ran");
+    took
+}

@@ -1,0 +1,70 @@
+//! Clients that share no code with this repository: the JSON-RPC implementation that VS Code uses, the standard library
+//! of Python, and jq.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use flowdrive_protocol::event::ProgressEvent;
+use flowdrive_protocol::run::{DriveResult, RunStatus};
+use flowdrive_tests::{TestWorkspace, binary};
+use serde_json::{Value, json};
+
+const QUESTION: &str = "Where is a run stored?";
+
+fn run(mut command: Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} ended with {}\n{said}", output.status);
+    output
+}
+
+fn example(name: &str) -> PathBuf {
+    binary::repository().join("examples").join(name)
+}
+
+#[test]
+fn vscode_jsonrpc_drives_a_run_through_content_length() {
+    let folder = binary::repository().join("tests/clients/node");
+    assert!(folder.join("node_modules/vscode-jsonrpc").is_dir(), "run `npm ci` in {}", folder.display());
+    let ws = TestWorkspace::new();
+    let mut command = ws.command("node");
+    command.arg(folder.join("drive.mjs")).arg(binary::flowdrive()).arg(ws.path()).arg(QUESTION);
+    command.arg("--config").arg(ws.config_file());
+    let told: Value = serde_json::from_slice(&run(command).stdout).unwrap();
+    let result: DriveResult = serde_json::from_value(told["result"].clone()).unwrap();
+    assert_eq!(result.status, RunStatus::Complete);
+    assert!(std::path::Path::new(&result.report_path).is_file());
+    let events: Vec<ProgressEvent> = serde_json::from_value(told["events"].clone()).unwrap();
+    let numbers: Vec<u64> = events.iter().filter(|e| e.event.is_lifecycle()).map(|e| e.seq).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    assert_eq!(told["progress"][0]["value"]["kind"], "begin");
+    assert_eq!(told["refusal"], json!({ "code": -32010, "kind": "run-not-found" }));
+    assert_eq!((&told["late"], &told["code"]), (&json!(0), &json!(0)), "every event came before the answer");
+}
+
+#[test]
+fn python_drives_a_run_through_newline_json() {
+    let ws = TestWorkspace::new();
+    let mut command = ws.command("python3");
+    command.arg(example("drive.py")).arg(ws.path()).arg(QUESTION);
+    command.arg(binary::flowdrive()).args(["serve", "--stdio", "--config"]).arg(ws.beside("none.toml"));
+    std::fs::write(ws.beside("none.toml"), "").unwrap();
+    let output = run(command);
+    let result: DriveResult = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result.status, RunStatus::Complete);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("1 runStarted") && told.contains("runFinished"), "{told}");
+}
+
+#[test]
+fn bash_and_jq_drive_a_run_through_newline_json() {
+    let ws = TestWorkspace::new();
+    std::fs::write(ws.beside("none.toml"), "").unwrap();
+    let mut command = ws.command("bash");
+    command.arg(example("drive.sh")).arg(ws.path()).arg(QUESTION);
+    command.arg(binary::flowdrive()).args(["serve", "--stdio", "--config"]).arg(ws.beside("none.toml"));
+    let output = run(command);
+    let result: DriveResult = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result.status, RunStatus::Complete);
+}

@@ -1,0 +1,285 @@
+//! What happens to a result that does not hold: tried again with the reason, parked with a feedback record, and closed
+//! by a person in one of three ways.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+
+use flowdrive_protocol::error::ErrorKind;
+use flowdrive_protocol::event::Event;
+use flowdrive_protocol::feedback::{FeedbackClass, FeedbackRecord, FeedbackStatus};
+use flowdrive_protocol::method::ListFeedbackResult;
+use flowdrive_protocol::run::{DriveResult, RunStatus, RunView, StepAction, StepStatus, TaskStatus};
+use flowdrive_tests::{Framing, Server, TestWorkspace, config, ledger, phase, task, workflow};
+use serde_json::{Value, json};
+
+/// A run with one accepted task and one that parked because its result cites nothing.
+async fn parked(ws: &TestWorkspace, framing: Framing) -> (Server, DriveResult, FeedbackRecord) {
+    ws.configure(&config::config([
+        ("good", config::fixture(ws, &[])),
+        ("idle", config::fixture(ws, &["--kind", "no-evidence"])),
+    ]));
+    let server = Server::start(ws, framing).await;
+    let tasks = [task("map:good"), task("map:bad").agent("idle").needs_evidence()];
+    let document = workflow(2, [phase("map", tasks), phase("verdict", [task("verdict:all").needs_evidence()])]);
+    let result = server.drive(&document, json!({})).await;
+    let record = one_record(&server, &result).await;
+    (server, result, record)
+}
+
+async fn one_record(server: &Server, result: &DriveResult) -> FeedbackRecord {
+    let params = server.here(json!({ "runId": result.run_id }));
+    let listed: ListFeedbackResult = server.ok("listFeedback", params).await;
+    assert_eq!(listed.feedback.len(), 1, "{listed:#?}");
+    listed.feedback[0].clone()
+}
+
+fn resolve(server: &Server, record: &FeedbackRecord, fields: Value) -> Value {
+    let mut params = server.here(fields);
+    params["runId"] = json!(record.run_id);
+    params["feedbackId"] = json!(record.id);
+    params
+}
+
+fn input_of(ws: &TestWorkspace, run: &str, worker: &str) -> String {
+    fs::read_to_string(ws.run_folder(run).join("workers").join(worker).join("input.md")).unwrap()
+}
+
+#[tokio::test]
+async fn three_refusals_park_the_task_and_open_one_record() {
+    for framing in Framing::BOTH {
+        let ws = TestWorkspace::new();
+        let (server, result, record) = parked(&ws, framing).await;
+        assert_eq!((result.status, result.completed_workers, result.parked_workers), (RunStatus::Parked, 1, 1));
+        assert_eq!(result.commit_id, None);
+        assert_eq!(ws.agent_runs(), [("map:bad".to_owned(), 3), ("map:good".to_owned(), 1)].into());
+
+        let steps: Vec<_> = result
+            .steps
+            .iter()
+            .filter(|step| step.task_id.as_ref().is_some_and(|id| id.as_str() == "map:bad"))
+            .filter(|step| step.action != StepAction::Dispatch)
+            .map(|step| (step.action, step.status, step.attempts))
+            .collect();
+        assert_eq!(
+            steps,
+            [
+                (StepAction::Fulfill, StepStatus::Failed, Some(1)),
+                (StepAction::Fulfill, StepStatus::Failed, Some(2)),
+                (StepAction::Park, StepStatus::Parked, Some(3)),
+            ]
+        );
+        let reason = result.steps.iter().find(|s| s.action == StepAction::Park).unwrap().reason.clone().unwrap();
+        assert!(reason.contains("(attempt 3/3)") && reason.contains("evidence"), "{reason}");
+
+        assert_eq!((record.status, record.classification), (FeedbackStatus::Open, FeedbackClass::MissingEvidence));
+        assert_eq!(record.code, "missing-required-evidence");
+        assert_eq!(record.task_id.as_ref().map(AsRef::as_ref), Some("map:bad"));
+        assert!(record.message.contains("map:bad"), "{}", record.message);
+
+        let events: Vec<Event> = server.lifecycle(result.run_id.as_str()).into_iter().map(|e| e.event).collect();
+        let retries = events.iter().filter(|event| matches!(event, Event::TaskRetrying { .. })).count();
+        assert_eq!(retries, 2);
+        assert!(events.iter().any(|e| matches!(e, Event::TaskParked { attempts: 3, .. })));
+        let opened =
+            events.iter().any(|e| matches!(e, Event::FeedbackOpened { feedback_id, .. } if *feedback_id == record.id));
+        assert!(opened, "{events:#?}");
+        let report = fs::read_to_string(&result.report_path).unwrap();
+        assert!(report.contains("map:bad") && report.contains("evidence"), "the report says what parked and why");
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_next_attempt_is_told_what_was_refused_and_why() {
+    let ws = TestWorkspace::new();
+    let (server, result, _) = parked(&ws, Framing::Ndjson).await;
+    let workers: Vec<String> = ledger::read(&ws.ledger())
+        .into_iter()
+        .filter(|e| e.task == "map:bad" && e.what == ledger::What::Start)
+        .map(|e| e.worker)
+        .collect();
+    assert_eq!(workers.len(), 3);
+    let inputs: Vec<String> = workers.iter().map(|worker| input_of(&ws, result.run_id.as_str(), worker)).collect();
+    // Ids derive from task and attempt, so each attempt has a folder of its own.
+    let mut distinct = workers.clone();
+    distinct.dedup();
+    assert_eq!(distinct.len(), 3, "{workers:?}");
+    let words = "requires grounded cw:result evidence";
+    assert!(!inputs[0].contains(words), "nothing was refused before the first attempt: {}", inputs[0]);
+    assert!(inputs[1].contains(words), "{}", inputs[1]);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn resolving_fails_closed_and_then_works_with_a_verified_node() {
+    let ws = TestWorkspace::new();
+    let (server, result, record) = parked(&ws, Framing::Lsp).await;
+    let run = result.run_id.as_str();
+    // Closing a record takes the run's lock, whose text says who has it.
+    let record_on_disk = || {
+        let mut files = ws.snapshot();
+        files.retain(|path, _| !path.ends_with("drive.lock"));
+        files
+    };
+    let before = record_on_disk();
+    let refused = [
+        (json!({ "resolution": "resolved" }), "cannot resolve without a verified node id"),
+        (json!({ "resolution": "resolved", "nodeId": format!("{run}:verifier:no-such-task") }), "not found"),
+        (json!({ "resolution": "resolved", "nodeId": format!("{run}:task:map:bad") }), "must be verified or committed"),
+    ];
+    for (fields, words) in refused {
+        let error = server.err("resolveFeedback", resolve(&server, &record, fields.clone())).await;
+        error.assert_kind(ErrorKind::ResolutionRefused);
+        assert!(error.message.contains(words), "{fields}: {error:?}");
+    }
+    let mut other = record.clone();
+    other.id = "feedback-no-such-record".parse().unwrap();
+    let error = server.err("resolveFeedback", resolve(&server, &other, json!({ "resolution": "rejected" }))).await;
+    error.assert_kind(ErrorKind::FeedbackUnknown);
+    flowdrive_tests::tree::assert_same(&before, &record_on_disk(), "after resolutions that were all refused");
+    assert_eq!(one_record(&server, &result).await, record);
+
+    let node = format!("{run}:verifier:map:good");
+    let fields = json!({
+        "resolution": "resolved", "nodeId": node, "message": "settled by hand", "evidence": ["src/store.rs:2"],
+    });
+    let closed: FeedbackRecord = server.ok("resolveFeedback", resolve(&server, &record, fields)).await;
+    assert_eq!(closed.status, FeedbackStatus::Resolved);
+    assert_eq!(closed.resolved_by_node_id.as_ref().map(AsRef::as_ref), Some(node.as_str()));
+    assert!(closed.resolved_at.is_some());
+    assert_eq!(closed.resolution_note.as_deref(), Some("settled by hand"));
+    assert_eq!(closed.evidence.last().map(|evidence| evidence.locator.as_str()), Some("src/store.rs:2"));
+    assert_eq!(one_record(&server, &result).await, closed);
+
+    // No drive is under way that could tell it, but it is part of the run's story.
+    let view: RunView = server.ok("showRun", server.here(json!({ "runId": run, "sinceSeq": 0 }))).await;
+    let told = view.events.last().map(|event| &event.event);
+    assert!(matches!(told, Some(Event::FeedbackClosed { feedback_id, .. }) if *feedback_id == closed.id), "{told:?}");
+    let verified: Value = server.ok("verifyRun", server.here(json!({ "runId": run }))).await;
+    assert_eq!(verified["ok"], true, "{verified:#}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn rejecting_closes_the_record_and_leaves_the_task_parked() {
+    let ws = TestWorkspace::new();
+    let (server, result, record) = parked(&ws, Framing::Ndjson).await;
+    let fields = json!({ "resolution": "rejected", "message": "not worth it" });
+    let closed: FeedbackRecord = server.ok("resolveFeedback", resolve(&server, &record, fields)).await;
+    assert_eq!((closed.status, closed.resolved_by_node_id), (FeedbackStatus::Rejected, None));
+    let again: DriveResult = server.ok("resume", server.here(json!({ "runId": result.run_id }))).await;
+    assert_eq!((again.status, again.parked_workers), (RunStatus::Parked, 1), "{again:#?}");
+    assert_eq!(ws.agent_runs()["map:bad"], 3, "nothing was run again");
+    let open: ListFeedbackResult =
+        server.ok("listFeedback", server.here(json!({ "runId": result.run_id, "status": "open" }))).await;
+    assert_eq!(open.feedback, []);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn retry_opens_the_task_again_with_guidance_and_resume_completes() {
+    for framing in Framing::BOTH {
+        let ws = TestWorkspace::new();
+        let (server, result, record) = parked(&ws, framing).await;
+        let run = result.run_id.as_str();
+        let guidance = "Look in src/store.rs, and cite the line that stores.";
+        let fields = json!({ "resolution": "retry", "guidance": guidance });
+        let closed: FeedbackRecord = server.ok("resolveFeedback", resolve(&server, &record, fields)).await;
+        assert_eq!((closed.status, closed.guidance.as_deref()), (FeedbackStatus::Resolved, Some(guidance)));
+        let view: RunView = server.ok("showRun", server.here(json!({ "runId": run }))).await;
+        let task = view.tasks.iter().find(|task| task.id.as_str() == "map:bad").unwrap();
+        assert_eq!((task.status, view.summary.open_feedback), (TaskStatus::Pending, 0));
+        server.finish().await;
+
+        // The person also mended the agent; another server carries on.
+        ws.configure(&config::config([("good", config::fixture(&ws, &[])), ("idle", config::fixture(&ws, &[]))]));
+        let server = Server::start(&ws, framing).await;
+        let done: DriveResult = server.ok("resume", server.here(json!({ "runId": run }))).await;
+        assert_eq!((done.status, done.completed_workers), (RunStatus::Complete, 3), "{done:#?}");
+        let runs = ws.agent_runs();
+        assert_eq!((runs["map:good"], runs["map:bad"], runs["verdict:all"]), (1, 4, 1), "only what was open was run");
+        let worker = ledger::read(&ws.ledger()).into_iter().rfind(|entry| entry.task == "map:bad").unwrap().worker;
+        let input = input_of(&ws, run, &worker);
+        assert!(input.contains(guidance), "{input}");
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_bad_result_is_refused_with_its_own_reason() {
+    let cases = [
+        ("no-evidence", "evidence", FeedbackClass::MissingEvidence),
+        ("ungrounded", "evidence", FeedbackClass::MissingEvidence),
+        ("bad-json", "cw:result", FeedbackClass::ParseError),
+        ("not-an-object", "cw:result", FeedbackClass::ParseError),
+        ("missing-file", "src/never-written.rs", FeedbackClass::MissingEvidence),
+        ("missing-line", "999999", FeedbackClass::MissingEvidence),
+        ("bare-finding", "evidence", FeedbackClass::MissingEvidence),
+        ("nothing", "result.md", FeedbackClass::Unknown),
+    ];
+    for (kind, words, class) in cases {
+        let ws = TestWorkspace::new();
+        ws.configure(&config::config([("bad", config::fixture(&ws, &["--kind", kind]))]));
+        let server = Server::start(&ws, Framing::Ndjson).await;
+        let document = workflow(1, [phase("map", [task("map:a").needs_evidence()])]);
+        let result = server.drive(&document, json!({ "maxAttempts": 1 })).await;
+        assert_eq!((result.status, result.parked_workers), (RunStatus::Parked, 1), "{kind}: {result:#?}");
+        let record = one_record(&server, &result).await;
+        assert!(record.message.contains(words), "{kind}: {record:#?}");
+        if class != FeedbackClass::Unknown {
+            assert_eq!(record.classification, class, "{kind}: {record:#?}");
+        }
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_fails_and_then_succeeds_is_accepted() {
+    let ws = TestWorkspace::new();
+    let times = format!("2:{}", ws.beside("counter"));
+    ws.configure(&config::config([("flaky", config::fixture(&ws, &["--fail-times", &times]))]));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let result = server.drive(&workflow(1, [phase("map", [task("map:a")])]), json!({})).await;
+    assert_eq!((result.status, ws.agent_runs()["map:a"]), (RunStatus::Complete, 3), "{result:#?}");
+    let failures: Vec<&str> =
+        result.steps.iter().filter(|s| s.status == StepStatus::Failed).filter_map(|s| s.reason.as_deref()).collect();
+    assert!(failures.len() == 2 && failures.iter().all(|reason| reason.contains("exit 1")), "{failures:?}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn attempts_are_counted_across_servers() {
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([("failing", config::fixture(&ws, &["--exit", "7", "--kind", "nothing"]))]));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let first = server.drive(&workflow(1, [phase("map", [task("map:a")])]), json!({ "once": true })).await;
+    server.finish().await;
+    assert_eq!(
+        (first.status, ws.agent_runs()["map:a"]),
+        (RunStatus::InProgress, 1),
+        "one window, one attempt: {first:#?}"
+    );
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let last: DriveResult = server.ok("resume", server.here(json!({ "runId": first.run_id }))).await;
+    assert_eq!((last.status, ws.agent_runs()["map:a"]), (RunStatus::Parked, 3), "{last:#?}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_result_left_by_a_failed_attempt_is_never_accepted() {
+    let ws = TestWorkspace::new();
+    // Writes a good result and then fails; the next attempt writes nothing and ends well.
+    let script = "n=$(cat \"$0\" 2>/dev/null | wc -c); printf x >> \"$0\"; \
+                  if [ \"$n\" = 0 ]; then printf '```cw:result\\n{\"summary\":\"stale\",\"evidence\":[\"src/lib.rs:1\"]}\\n```\\n' > \"$1\"; exit 3; fi";
+    let mut agent = config::fixture(&ws, &[]);
+    agent.command = Some(vec!["sh".into(), "-c".into(), script.into(), ws.beside("count"), "{{result}}".into()]);
+    ws.configure(&config::config([("tricky", agent)]));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let result = server.drive(&workflow(1, [phase("map", [task("map:a")])]), json!({ "maxAttempts": 2 })).await;
+    assert_eq!(result.status, RunStatus::Parked, "{result:#?}");
+    assert!(
+        result.steps.iter().any(|s| s.reason.as_deref().is_some_and(|r| r.contains("no result.md"))),
+        "{result:#?}"
+    );
+    server.finish().await;
+}

@@ -1,0 +1,85 @@
+//! `preview` says what `drive` would do, and does nothing: no agent, no file, no lock.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use flowdrive_protocol::run::{CacheVerdict, DrivePreview, DriveResult, NextAction, TaskStatus};
+use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, task, tree, workflow};
+use serde_json::json;
+
+#[tokio::test]
+async fn of_a_workflow_touches_nothing() {
+    for framing in Framing::BOTH {
+        let ws = TestWorkspace::new();
+        let server = Server::start(&ws, framing).await;
+        let (before, home) = (ws.snapshot(), tree::snapshot(&ws.home()));
+        let params = json!({ "workflow": { "id": "architecture-review" }, "inputs": { "question": "Where is it?" } });
+        let preview: DrivePreview = server.ok("preview", server.here(params)).await;
+        assert_eq!(preview.next_action, NextAction::Dispatch, "{preview:#?}");
+        assert_eq!((preview.pending_workers, preview.completed_workers), (preview.planned_workers, 0));
+        assert_eq!(preview.next_task_id.as_ref(), Some(&preview.plan[0].tasks[0].id));
+        assert_eq!(preview.next_phase.as_ref(), Some(&preview.plan[0].id));
+        assert_eq!((preview.plan[0].width, preview.plan[0].tasks.len()), (6, 6));
+        assert!(preview.agent_configured && preview.run_id.is_none());
+        tree::assert_same(&before, &ws.snapshot(), "after preview");
+        tree::assert_same(&home, &tree::snapshot(&ws.home()), "after preview");
+        assert!(ws.agent_runs().is_empty());
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn of_a_run_touches_nothing_and_follows_its_state() {
+    let ws = TestWorkspace::new();
+    let workflow = workflow(1, [phase("map", [task("map:a")]), phase("then", [task("then:b")])]);
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let first = server.drive(&workflow, json!({ "once": true })).await;
+    let params = server.here(json!({ "runId": first.run_id }));
+
+    let before = ws.snapshot();
+    let preview: DrivePreview = server.ok("preview", params.clone()).await;
+    tree::assert_same(&before, &ws.snapshot(), "after preview of a run under way");
+    assert_eq!(
+        (preview.next_action, preview.next_task_id.as_ref().map(AsRef::as_ref)),
+        (NextAction::Dispatch, Some("then:b"))
+    );
+    assert_eq!((preview.completed_workers, preview.pending_workers), (1, 1));
+    assert_eq!(preview.plan[0].tasks[0].status, TaskStatus::Completed);
+
+    let _: DriveResult = server.ok("resume", params.clone()).await;
+    let before = ws.snapshot();
+    let preview: DrivePreview = server.ok("preview", params).await;
+    tree::assert_same(&before, &ws.snapshot(), "after preview of a finished run");
+    assert_eq!(preview.next_action, NextAction::Complete, "{preview:#?}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn shows_the_invocation_without_its_secrets() {
+    let ws = TestWorkspace::new();
+    let secret = "sk-made-up-for-tests-0123456789";
+    let agent = config::fixture(&ws, &["--print", "hello", "--api-key", secret]);
+    ws.configure(&config::config([("keyed", agent)]));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let params = json!({ "workflow": { "inline": workflow(1, [phase("map", [task("map:a")])]) } });
+    let preview: DrivePreview = server.ok("preview", server.here(params)).await;
+    let planned = &preview.plan[0].tasks[0];
+    let invocation = planned.invocation.as_deref().unwrap();
+    assert!(invocation.contains("fixture-agent") && invocation.contains("--api-key <redacted>"), "{invocation}");
+    assert_eq!(planned.cache.state, CacheVerdict::Off);
+    for message in server.finish().await {
+        assert!(!message.to_string().contains(secret), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn tells_what_stands_in_the_way() {
+    let ws = TestWorkspace::new();
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let workflow = workflow(1, [phase("map", [task("map:a").agent("nobody")])]);
+    let before = ws.snapshot();
+    let preview: DrivePreview = server.ok("preview", server.here(json!({ "workflow": { "inline": workflow } }))).await;
+    assert_eq!((preview.next_action, preview.agent_configured), (NextAction::Blocked, false), "{preview:#?}");
+    let told = format!("{:?} {:?}", preview.blockers, preview.plan[0].tasks[0].blockers);
+    assert!(told.contains("nobody"), "{told}");
+    tree::assert_same(&before, &ws.snapshot(), "after preview");
+    server.finish().await;
+}

@@ -1,0 +1,65 @@
+# Sourced by `tests/run.sh` and `.ci/run`: makes sure of the tools they call, at pinned versions. What is fetched goes to
+# `.cache/` in the repository; nothing is written to the user's home, but for packages of the system.
+# shellcheck shell=bash
+
+# shellcheck disable=SC2034 # used by those who source this
+readonly NEXTEST_VERSION=0.9.148
+# shellcheck disable=SC2034
+readonly DENY_VERSION=0.20.2
+
+tools_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+tools_cache="${FLOWDRIVE_CACHE:-$tools_root/.cache}"
+
+say() { printf '== %s\n' "$*" >&2; }
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+tools_apt_refreshed=
+# need COMMAND PACKAGE...: installs the packages where the command is missing.
+need() {
+  local command=$1
+  shift
+  if command -v "$command" >/dev/null; then return 0; fi
+  command -v apt-get >/dev/null || fail "$command is missing; install it (Debian's packages: $*) and run this again"
+  [ "$(id -u)" = 0 ] || fail "$command is missing; run 'sudo apt-get install $*' and run this again"
+  if [ -z "$tools_apt_refreshed" ]; then
+    apt-get update -q >&2 || say "the package lists could not be refreshed; trying those that are there"
+    tools_apt_refreshed=yes
+  fi
+  say "installing $*"
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
+}
+
+need_rust() {
+  command -v cargo >/dev/null || fail "cargo is missing; install Rust (the version in Cargo.toml, or newer) and run this again"
+  need cc gcc libc6-dev
+}
+
+need_node() {
+  need node nodejs npm
+  need npm npm
+  local major
+  major=$(node -p 'process.versions.node.split(".")[0]')
+  [ "$major" -ge 20 ] || fail "Node.js 20 or newer is needed; this is $(node --version)"
+}
+
+# need_cargo_tool NAME VERSION: puts `cargo-NAME` on the PATH. A wheel carries it prebuilt; where that does not fit, cargo
+# builds it.
+need_cargo_tool() {
+  local name=$1 version=$2 folder="$tools_cache/cargo-$1-$2"
+  export PATH="$folder/bin:$PATH"
+  if command -v "cargo-$name" >/dev/null && "cargo-$name" "$name" --version >/dev/null 2>&1; then return 0; fi
+  say "installing cargo-$name $version"
+  mkdir -p "$tools_cache"
+  rm -rf "$folder"
+  if python3 -m pip --version >/dev/null 2>&1 &&
+    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --no-compile \
+      --target "$folder" "astral-dev-toolchain-cargo-$name==$version" >&2 &&
+    "$folder/bin/cargo-$name" "$name" --version >/dev/null 2>&1; then
+    return 0
+  fi
+  rm -rf "$folder"
+  cargo install "cargo-$name" --locked --version "$version" --root "$folder" >&2
+}
