@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Command::Serve(command) => serve::serve(&command.into()).map_err(|error| error.to_string()),
         Command::Schema(command) => schema_command(&command).map(|()| 0).map_err(|error| error.to_string()),
         Command::Agent(AgentCommand::Survey(args)) => {
-            let args = survey::SurveyArgs { workspace: args.workspace.unwrap_or_else(|| ".".into()), input: args.input, result: args.result };
+            let args = survey::SurveyArgs { workspace: args.workspace, input: args.input, result: args.result };
             survey::run(&args).map(|_| 0).map_err(|error| error.to_string())
         }
         _ => {

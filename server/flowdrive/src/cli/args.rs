@@ -297,9 +297,9 @@ pub(crate) struct SurveyArgs {
     /// Where the result goes.
     #[arg(long, value_name = "FILE")]
     pub(crate) result: PathBuf,
-    /// The folder to search; the current one when absent.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) workspace: Option<PathBuf>,
+    /// The folder to search.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
 }
 
 fn input(text: &str) -> Result<(InputName, String), String> {

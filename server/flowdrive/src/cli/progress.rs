@@ -136,8 +136,8 @@ fn line(event: &Event, paint: Paint) -> Option<String> {
             let text = format!("{task_id} after {}: {}", format::count(*attempts, "attempt"), format::clean(reason));
             entry(Tone::Bad, "parked", format::clip(&text, LINE))
         }
-        Event::FeedbackOpened { feedback_id, message, .. } => {
-            entry(Tone::Warn, "feedback", format::clip(&format!("{feedback_id}: {}", format::clean(message)), LINE))
+        Event::FeedbackOpened { feedback_id, classification, .. } => {
+            entry(Tone::Warn, "feedback", format!("{feedback_id} waits for a decision: {}", classification.as_str()))
         }
         Event::StopRequested { mode, by } => {
             let how = match mode {
@@ -222,7 +222,10 @@ struct Bars {
     multi: MultiProgress,
     main: ProgressBar,
     agents: BTreeMap<WorkerId, ProgressBar>,
+    main_style: ProgressStyle,
     agent_style: ProgressStyle,
+    /// Whether the main bar has something to measure.
+    measuring: bool,
 }
 
 impl Bars {
@@ -239,12 +242,17 @@ impl Bars {
         // Both templates are constants; one that does not parse leaves the default, which shows the same things.
         let main_style = ProgressStyle::with_template(bar).unwrap_or_else(|_| ProgressStyle::default_bar());
         let agent_style = ProgressStyle::with_template(agent).unwrap_or_else(|_| ProgressStyle::default_spinner());
-        let main = multi.add(ProgressBar::new(0).with_style(main_style.progress_chars("━╸─")));
-        main.enable_steady_tick(Duration::from_millis(250));
-        Self { multi, main, agents: BTreeMap::new(), agent_style }
+        let main = multi.add(ProgressBar::new_spinner().with_style(agent_style.clone()).with_prefix("planning"));
+        main.enable_steady_tick(Duration::from_millis(120));
+        let main_style = main_style.progress_chars("━╸─");
+        Self { multi, main, agents: BTreeMap::new(), main_style, agent_style, measuring: false }
     }
 
     fn show(&mut self, tally: &Tally) {
+        if !self.measuring && tally.planned > 0 {
+            self.measuring = true;
+            self.main.set_style(self.main_style.clone());
+        }
         self.agents.retain(|worker, bar| {
             let stays = tally.running.contains_key(worker);
             if !stays {
@@ -266,7 +274,9 @@ impl Bars {
                 bar.set_message(running.activity.clone());
             }
         }
-        self.main.set_length(tally.planned);
+        if self.measuring {
+            self.main.set_length(tally.planned);
+        }
         self.main.set_position(tally.done);
         self.main.set_message(tally.message());
     }
@@ -359,6 +369,11 @@ mod tests {
                 json!({"type": "taskParked", "taskId": "a", "workerId": "w", "phase": "p", "attempts": 1, "code": "c",
                     "reason": "no evidence"}),
                 Some("  parked a after 1 attempt: no evidence"),
+            ),
+            (
+                json!({"type": "feedbackOpened", "feedbackId": "f-1", "taskId": "a", "severity": "high",
+                    "classification": "missing-evidence", "message": "said when the task parked"}),
+                Some("feedback f-1 waits for a decision: missing-evidence"),
             ),
             (
                 json!({"type": "stopRequested", "mode": "graceful", "by": "client"}),

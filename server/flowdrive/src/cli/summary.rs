@@ -42,9 +42,10 @@ impl Summary<'_> {
     pub(crate) fn render(&self, paint: Paint) -> String {
         let result = self.result;
         let mut text = String::new();
-        let status = match result.stopped {
-            Some(_) if result.status != RunStatus::Complete => format!("stopped, {}", result.status.as_str()),
-            _ => result.status.as_str().to_owned(),
+        // How a stopped run stands is a detail of the record; what matters is that it can be carried on.
+        let (status, tone) = match result.stopped {
+            Some(_) if result.status != RunStatus::Complete => ("stopped", Tone::Warn),
+            _ => (result.status.as_str(), format::run_tone(result.status)),
         };
         let parked =
             if result.parked_workers > 0 { format!(", {} parked", result.parked_workers) } else { String::new() };
@@ -52,7 +53,7 @@ impl Summary<'_> {
         let _ = writeln!(
             text,
             "{}: {} of {} accepted{parked}, in {}",
-            paint.tone(&status, format::run_tone(result.status)),
+            paint.tone(status, tone),
             result.completed_workers,
             format::count(planned, "task"),
             format::duration(self.elapsed),
@@ -102,7 +103,9 @@ impl Summary<'_> {
                 vec![format!("flowdrive report {run_id}{place}")]
             }
             RunStatus::InProgress => vec![resume],
-            RunStatus::Parked | RunStatus::Blocked if open || self.run.is_none() => vec![feedback, resume],
+            RunStatus::Parked | RunStatus::Blocked if open => vec![feedback, resume],
+            RunStatus::Parked | RunStatus::Blocked if self.result.stopped.is_some() => vec![resume],
+            RunStatus::Parked | RunStatus::Blocked if self.run.is_none() => vec![feedback, resume],
             RunStatus::Parked | RunStatus::Blocked if !self.result.agent_configured => {
                 vec![format!("flowdrive doctor{flags}"), resume]
             }
@@ -189,10 +192,14 @@ next:     flowdrive feedback list w-1 -w x
         let text = render(&blocked, Some(&run(0, 0)), "");
         assert!(text.contains("reason:   no agent is configured\n"), "{text}");
         assert!(text.ends_with("next:     flowdrive doctor\n          flowdrive resume w-1\n"), "{text}");
-        let stopped = result("in-progress", &json!({"stopped": "graceful"}));
-        let text = render(&stopped, None, "");
-        assert!(text.starts_with("stopped, in-progress: 2 of 8 tasks accepted, in"), "{text}");
-        assert!(text.ends_with("next:     flowdrive resume w-1\n"), "{text}");
+        for status in ["in-progress", "blocked"] {
+            let stopped = result(status, &json!({"stopped": "graceful"}));
+            let text = render(&stopped, None, "");
+            assert!(text.starts_with("stopped: 2 of 8 tasks accepted, in"), "{text}");
+            assert!(text.ends_with("next:     flowdrive resume w-1\n"), "{text}");
+        }
+        let stopped = result("blocked", &json!({"stopped": "graceful", "parkedWorkers": 1}));
+        assert!(render(&stopped, Some(&run(1, 1)), "").contains("next:     flowdrive feedback list w-1\n"));
     }
 
     #[test]
