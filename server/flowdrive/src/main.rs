@@ -2,96 +2,19 @@
 //!
 //! Must not: do what a command does; only find out which one is meant.
 
+mod cli;
 mod logging;
 mod schema;
 mod serve;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-
-use flowdrive_engine::survey::{self, SurveyArgs};
+use clap::Parser;
+use cli::{AgentCommand, Cli, Command, FramingChoice, SchemaArgs, ServeArgs};
+use flowdrive_engine::survey;
 use logging::Log;
-
-/// Drives multi-task AI-agent workflows.
-#[derive(Debug, Parser)]
-#[command(name = "flowdrive", version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Speak JSON-RPC on standard input and output.
-    Serve(Serve),
-    /// Write the JSON Schemas and the OpenRPC document.
-    Schema(Schema),
-    /// Act as one of the embedded agents.
-    #[command(subcommand, hide = true)]
-    Agent(AgentCommand),
-}
-
-#[derive(Debug, Subcommand)]
-enum AgentCommand {
-    /// Search the workspace for the words of the question.
-    Survey(Survey),
-}
-
-#[derive(Debug, Args)]
-struct Survey {
-    /// The file with the question.
-    #[arg(long)]
-    input: PathBuf,
-    /// Where the result goes.
-    #[arg(long)]
-    result: PathBuf,
-    /// The folder that is searched.
-    #[arg(long, default_value = ".")]
-    workspace: PathBuf,
-}
-
-#[derive(Debug, Args)]
-struct Serve {
-    /// Use standard input and output. There is no other way yet; editors name it anyway.
-    #[arg(long)]
-    stdio: bool,
-    /// How messages are laid out.
-    #[arg(long, value_enum, default_value_t = FramingChoice::Auto)]
-    framing: FramingChoice,
-    /// Read this configuration file instead of the user's own.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// When the input ends, finish every request that is in flight, drives too, before ending.
-    #[arg(long)]
-    finish_on_eof: bool,
-    /// End when this process ends.
-    #[arg(long = "clientProcessId", alias = "client-process-id", value_name = "PID", hide = true)]
-    client_process: Option<u32>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum FramingChoice {
-    /// Recognise it from the first byte.
-    Auto,
-    /// `Content-Length` headers, as editors speak.
-    Lsp,
-    /// One JSON value a line.
-    Ndjson,
-}
-
-#[derive(Debug, Args)]
-struct Schema {
-    /// The folder to write to, or to check.
-    #[arg(long, value_name = "DIR", default_value = "schema")]
-    out: PathBuf,
-    /// Write nothing; fail when a file there is not up to date.
-    #[arg(long)]
-    check: bool,
-}
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -101,13 +24,18 @@ fn main() -> ExitCode {
     };
     let code = match cli.command {
         Command::Serve(command) => serve::serve(&command.into()).map_err(|error| error.to_string()),
-        Command::Schema(Schema { out, check }) => {
+        Command::Schema(SchemaArgs { out, check }) => {
             let done = if check { schema::check(&out) } else { schema::write(&out) };
             done.map(|()| 0).map_err(|error| error.to_string())
         }
-        Command::Agent(AgentCommand::Survey(Survey { input, result, workspace })) => {
-            let args = SurveyArgs { workspace, input, result };
+        Command::Agent(AgentCommand::Survey(args)) => {
+            let args = survey::SurveyArgs { workspace: args.workspace.unwrap_or_else(|| ".".into()), input: args.input, result: args.result };
             survey::run(&args).map(|_| 0).map_err(|error| error.to_string())
+        }
+        _ => {
+            let code = cli::run(cli);
+            log.flush(Duration::from_millis(50));
+            return code;
         }
     };
     log.flush(Duration::from_millis(50));
@@ -123,8 +51,8 @@ fn fail(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-impl From<Serve> for serve::Options {
-    fn from(command: Serve) -> Self {
+impl From<ServeArgs> for serve::Options {
+    fn from(command: ServeArgs) -> Self {
         Self {
             framing: match command.framing {
                 FramingChoice::Auto => None,

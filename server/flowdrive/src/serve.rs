@@ -8,6 +8,7 @@
 
 mod backend;
 mod connection;
+mod diagnostics;
 mod drives;
 mod fault;
 mod framing;
@@ -16,6 +17,7 @@ mod lifecycle;
 mod message;
 mod outbox;
 mod progress;
+mod publisher;
 mod service;
 mod settings;
 mod stdio;
@@ -143,6 +145,7 @@ async fn run(
     let (requests, answers) = socket.split();
     stdio::writing(outbox.clone(), output)?;
     tokio::spawn(service.drives().clone().serve_catch_up(catch_ups));
+    tokio::spawn(service.publisher().clone().publish());
     tokio::spawn(pass_on_requests(requests, outbox.clone()));
     let handlers = TaskTracker::new();
     let connection = Connection::new(lsp, Box::pin(answers), outbox.clone(), options.framing, handlers.clone());

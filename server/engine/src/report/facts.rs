@@ -1,5 +1,7 @@
 //! What both forms of the report tell, taken from the state in one place.
 
+use std::collections::HashMap;
+
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::outcome::{Classification, Evidence, Finding};
 use flowdrive_protocol::run::TaskStatus;
@@ -14,16 +16,40 @@ pub(super) const MAX_PLACES: usize = 8;
 /// From `.cw/runs/<run>/` up to the workspace.
 const TO_WORKSPACE: &str = "../../..";
 
-/// A finding with the task that made it.
-pub(super) type Found<'a> = (&'a Finding, &'a TaskState);
+/// A finding with the tasks that made it.
+pub(super) struct Found<'a> {
+    pub(super) finding: &'a Finding,
+    /// In task order; never empty.
+    pub(super) tasks: Vec<&'a TaskState>,
+}
 
-/// All findings, the worst first, and in task order within a severity.
+/// All findings, the worst first, and in task order within a severity. The same claim on the same evidence is one,
+/// however many tasks made it.
 pub(super) fn findings(state: &RunState) -> Vec<Found<'_>> {
-    let results = ordered(state).filter_map(|task| task.accepted.as_ref().map(|result| (result, task)));
-    let mut found: Vec<Found<'_>> =
-        results.flat_map(|(result, task)| result.findings.iter().map(move |finding| (finding, task))).collect();
-    found.sort_by_key(|(finding, _)| finding.severity);
+    let mut found: Vec<Found<'_>> = Vec::new();
+    let mut known: HashMap<_, usize> = HashMap::new();
+    for task in ordered(state) {
+        for finding in task.accepted.iter().flat_map(|result| &result.findings) {
+            let claim = if finding.summary.is_empty() { &finding.id } else { &finding.summary };
+            let places: Vec<&str> = finding.evidence.iter().map(|evidence| evidence.locator.as_str()).collect();
+            let key = (finding.severity, finding.classification, claim, places);
+            let place = *known.entry(key).or_insert_with(|| {
+                found.push(Found { finding, tasks: Vec::new() });
+                found.len() - 1
+            });
+            found[place].tasks.push(task);
+        }
+    }
+    // Stable: task order is kept within a severity.
+    found.sort_by_key(|found| found.finding.severity);
     found
+}
+
+/// The ids of the tasks that made a finding, the first few.
+pub(super) fn makers(found: &Found<'_>) -> (Vec<String>, usize) {
+    let shown: Vec<String> = found.tasks.iter().take(4).map(|task| task.id.to_string()).collect();
+    let rest = found.tasks.len() - shown.len();
+    (shown, rest)
 }
 
 /// Tasks in the order of their phases.
@@ -101,6 +127,15 @@ pub(super) fn link(evidence: &Evidence) -> Option<String> {
         }
     }
     Some(format!("{TO_WORKSPACE}/{escaped}{anchor}"))
+}
+
+/// An input's value in words.
+pub(super) fn value(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(items) => items.iter().map(self::value).collect::<Vec<_>>().join("; "),
+        other => other.to_string(),
+    }
 }
 
 /// Milliseconds in words.

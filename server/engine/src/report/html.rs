@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Write as _};
 
-use flowdrive_protocol::outcome::{Evidence, EvidenceKind, Finding, Severity};
+use flowdrive_protocol::outcome::{Evidence, EvidenceKind, Severity};
 use flowdrive_protocol::run::{RunStatus, TaskStatus};
 
-use super::facts::{self, Ran};
-use crate::model::state::{RunState, TaskState, Verdict};
+use super::facts::{self, Found, Ran};
+use crate::model::state::{RunState, Verdict};
 
 /// Rows of the timeline at most; a browser is no place for ten thousand.
 const MAX_ROWS: usize = 600;
@@ -74,8 +74,7 @@ fn head(page: &mut Page, state: &RunState) {
     }
     page.put(format_args!("</p><dl>"));
     for (name, value) in &state.inputs {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        page.put(format_args!("<dt>{}</dt><dd>{}</dd>", Text(name.as_str()), Text(&text)));
+        page.put(format_args!("<dt>{}</dt><dd>{}</dd>", Text(name.as_str()), Text(&facts::value(value))));
     }
     page.put(format_args!(
         "<dt>run</dt><dd><code>{}</code></dd><dt>tasks</dt><dd>{} of {} accepted, {} parked</dd>",
@@ -102,23 +101,26 @@ fn findings(page: &mut Page, state: &RunState) {
         return;
     }
     page.put(format_args!("<ul class=\"findings\">"));
-    for (finding, task) in found {
-        finding_item(page, finding, task);
+    for found in &found {
+        finding_item(page, found);
     }
     page.put(format_args!("</ul></section>"));
 }
 
-fn finding_item(page: &mut Page, finding: &Finding, task: &TaskState) {
+fn finding_item(page: &mut Page, found: &Found<'_>) {
+    let finding = found.finding;
+    let (makers, rest) = facts::makers(found);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     let claim = if finding.summary.is_empty() { &finding.id } else { &finding.summary };
     page.put(format_args!(
-        "<li><span class=\"sev {}\">{}</span><div><p>{}</p><p class=\"meta\">{}{}<span>{} · {}</span></p></div></li>",
+        "<li><span class=\"sev {}\">{}</span><div><p>{}</p><p class=\"meta\">{}{}<span>{} · {}{more}</span></p></div></li>",
         severity(finding.severity).to_ascii_lowercase(),
         severity(finding.severity),
         Text(claim),
         places(&finding.evidence),
         if finding.evidence.is_empty() { "" } else { " " },
         facts::classification(finding.classification),
-        task.id
+        makers.join(", ")
     ));
 }
 

@@ -39,8 +39,7 @@ fn head(page: &mut Page, state: &RunState) {
         page.line(format_args!("{}\n", inline(&state.workflow.summary)));
     }
     for (name, value) in &state.inputs {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        page.line(format_args!("- **{name}**: {}", inline(&text)));
+        page.line(format_args!("- **{name}**: {}", inline(&facts::value(value))));
     }
     page.line(format_args!("- **run**: `{}` of `{}`", state.run_id, state.workflow.id));
     let reason = state.ended.as_ref().and_then(|ended| ended.reason.as_deref()).map(|r| format!(": {}", inline(r)));
@@ -70,15 +69,21 @@ fn findings(page: &mut Page, state: &RunState) {
     }
     page.line(format_args!("| | Claim | Held to be | Where | From |"));
     page.line(format_args!("| --- | --- | --- | --- | --- |"));
-    for (finding, task) in found {
+    for found in found {
+        let finding = found.finding;
+        let (mut makers, rest) = facts::makers(&found);
+        makers.iter_mut().for_each(|id| *id = format!("`{id}`"));
+        if rest > 0 {
+            makers.push(format!("{rest} more"));
+        }
         let claim = if finding.summary.is_empty() { &finding.id } else { &finding.summary };
         page.line(format_args!(
-            "| {} | {} | {} | {} | `{}` |",
+            "| {} | {} | {} | {} | {} |",
             severity(finding.severity),
             cell(claim),
             facts::classification(finding.classification),
             places(&finding.evidence),
-            task.id
+            makers.join(", ")
         ));
     }
     page.line(format_args!(""));

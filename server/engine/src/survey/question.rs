@@ -53,7 +53,11 @@ impl Question {
     /// The terms of the question itself, as bits.
     pub(super) fn asked_mask(&self) -> u32 {
         let bits = self.terms.iter().enumerate().filter(|(_, term)| term.weight >= ASKED_WEIGHT);
-        bits.fold(0, |mask, (bit, _)| mask | 1 << bit)
+        match bits.fold(0, |mask, (bit, _)| mask | 1 << bit) {
+            // A question of nothing but small words: what the task says beside it is all there is to look for.
+            0 => u32::MAX,
+            mask => mask,
+        }
     }
 }
 

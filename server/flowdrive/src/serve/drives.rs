@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use flowdrive_engine::EventSink;
 use flowdrive_protocol::event::{EventKind, ProgressEvent};
@@ -24,8 +24,9 @@ use tower_lsp::lsp_types::{NumberOrString, WorkDoneProgressCreateParams};
 
 use super::backend::{Backend, Driving};
 use super::fault;
-use super::outbox::{CatchUp, Outbox, Source, notification};
+use super::outbox::{CatchUp, Outbox, Render, Source, notification};
 use super::progress::Tracker;
+use super::publisher::Publisher;
 
 /// What the client asked to be told, and can show.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +47,7 @@ struct Shared {
     backend: Arc<dyn Backend>,
     outbox: Outbox,
     client: Client,
+    publisher: Publisher,
     numbers: AtomicU64,
     live: Mutex<BTreeMap<u64, Live>>,
 }
@@ -63,8 +65,15 @@ pub(crate) struct LiveRun {
 }
 
 impl Drives {
-    pub(crate) fn new(backend: Arc<dyn Backend>, outbox: Outbox, client: Client) -> Self {
-        let shared = Shared { backend, outbox, client, numbers: AtomicU64::new(1), live: Mutex::new(BTreeMap::new()) };
+    pub(crate) fn new(backend: Arc<dyn Backend>, outbox: Outbox, client: Client, publisher: Publisher) -> Self {
+        let shared = Shared {
+            backend,
+            outbox,
+            client,
+            publisher,
+            numbers: AtomicU64::new(1),
+            live: Mutex::new(BTreeMap::new()),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -94,7 +103,7 @@ impl Drives {
     /// What the engine answers, or "request cancelled".
     pub(crate) async fn drive(&self, params: DriveParams, wishes: &Wishes) -> Result<Value, Error> {
         let number = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
-        let sink = Arc::new(Sink::new(number, self.shared.outbox.clone(), &params, wishes));
+        let sink = Sink::new(number, &self.shared, &params, wishes);
         let cancel = CancellationToken::new();
         self.live().insert(number, Live { sink: sink.clone(), cancel: cancel.clone() });
         let (answer, answered) = oneshot::channel();
@@ -209,8 +218,11 @@ pub(crate) fn defect(method: &str) -> Error {
 
 /// Where one drive's events go.
 struct Sink {
+    /// Itself, for the outbox to ask.
+    this: Weak<Self>,
     source: Arc<Source>,
     outbox: Outbox,
+    publisher: Publisher,
     display: Mutex<Display>,
 }
 
@@ -223,10 +235,16 @@ struct Display {
 }
 
 impl Sink {
-    fn new(number: u64, outbox: Outbox, params: &DriveParams, wishes: &Wishes) -> Self {
+    fn new(number: u64, shared: &Shared, params: &DriveParams, wishes: &Wishes) -> Arc<Self> {
         let display = Display { token: params.work_done_token.clone(), ..Display::default() };
         let source = Source { drive: number, workspace: params.workspace.clone(), opt_out: wishes.opt_out.clone() };
-        Self { source: Arc::new(source), outbox, display: Mutex::new(display) }
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            source: Arc::new(source),
+            outbox: shared.outbox.clone(),
+            publisher: shared.publisher.clone(),
+            display: Mutex::new(display),
+        })
     }
 
     fn display(&self) -> MutexGuard<'_, Display> {
@@ -241,6 +259,7 @@ impl Sink {
         self.display().token.is_some()
     }
 
+    /// Begins to show the drive, if there is a token and it has not begun.
     fn begin(&self, run: &RunId) {
         let mut display = self.display();
         display.tracker.name(run);
@@ -250,8 +269,9 @@ impl Sink {
     fn begin_in(&self, display: &mut Display) {
         let Some(token) = display.token.as_ref().filter(|_| !display.begun) else { return };
         let value = json!({"kind": "begin", "title": display.tracker.title(), "cancellable": true, "percentage": 0});
-        if let Some(bytes) = progress(token, &value) {
-            self.outbox.begin(self.source.drive, bytes);
+        // A sink that is being dropped has nothing to show.
+        if let (Some(bytes), Some(this)) = (progress(token, &value), self.this.upgrade()) {
+            self.outbox.begin(self.source.drive, bytes, this);
             display.begun = true;
         }
     }
@@ -264,17 +284,7 @@ impl Sink {
         self.begin_in(&mut display);
         match display.ended.clone() {
             Some(message) => self.end_in(&display, &message),
-            None => self.report_in(&display),
-        }
-    }
-
-    fn report_in(&self, display: &Display) {
-        let Some(token) = display.token.as_ref().filter(|_| display.begun && display.ended.is_none()) else { return };
-        let report = display.tracker.report();
-        let value =
-            json!({"kind": "report", "cancellable": true, "message": report.message, "percentage": report.percentage});
-        if let Some(bytes) = progress(token, &value) {
-            self.outbox.report(self.source.drive, bytes);
+            None => self.outbox.report(self.source.drive),
         }
     }
 
@@ -293,6 +303,16 @@ impl Sink {
     }
 }
 
+impl Render for Sink {
+    fn render(&self) -> Option<Vec<u8>> {
+        let display = self.display();
+        let report = display.tracker.report();
+        let value =
+            json!({"kind": "report", "cancellable": true, "message": report.message, "percentage": report.percentage});
+        progress(display.token.as_ref()?, &value)
+    }
+}
+
 fn progress(token: &ProgressToken, value: &Value) -> Option<Vec<u8>> {
     notification("$/progress", &json!({"token": token, "value": value}))
 }
@@ -302,9 +322,10 @@ impl EventSink for Sink {
         let mut display = self.display();
         if display.tracker.note(&event) {
             self.begin_in(&mut display);
-            self.report_in(&display);
+            self.outbox.report(self.source.drive);
         }
         drop(display);
+        self.publisher.note(self.source.workspace.as_deref(), &event);
         if !self.source.opt_out.contains(&event.event.kind()) {
             self.outbox.event(&self.source, event);
         }

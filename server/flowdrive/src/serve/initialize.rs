@@ -7,8 +7,9 @@ use flowdrive_protocol::{MIN_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use serde_json::{Map, Value, json};
 use tower_lsp::jsonrpc::Result;
 use tower_lsp::lsp_types::{
-    ExecuteCommandOptions, InitializeParams, InitializeResult, OneOf, PositionEncodingKind, ServerCapabilities,
-    ServerInfo, Url, WorkDoneProgressOptions, WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
+    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, ExecuteCommandOptions, InitializeParams,
+    InitializeResult, OneOf, PositionEncodingKind, ServerCapabilities, ServerInfo, Url, WorkDoneProgressOptions,
+    WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 
 use super::{fault, service};
@@ -25,6 +26,10 @@ pub(crate) fn tolerant(params: Option<Value>) -> Value {
     let mut used = Map::new();
     if let Some(Value::Bool(progress)) = said.pointer("/window/workDoneProgress") {
         used.insert("window".into(), json!({ "workDoneProgress": progress }));
+    }
+    if let Some(Value::Object(diagnostics)) = said.pointer("/textDocument/publishDiagnostics") {
+        let related = diagnostics.get("relatedInformation").and_then(Value::as_bool).unwrap_or(false);
+        used.insert("textDocument".into(), json!({ "publishDiagnostics": { "relatedInformation": related } }));
     }
     if let Some(Value::Array(encodings)) = said.pointer("/general/positionEncodings") {
         let known: Vec<&Value> = encodings.iter().filter(|encoding| encoding.is_string()).collect();
@@ -62,6 +67,8 @@ pub(crate) struct Facts {
     pub(crate) workspace: Option<String>,
     /// Whether the server may open progress displays.
     pub(crate) creates_progress: bool,
+    /// Whether the client shows diagnostics; and if so, whether also their further places.
+    pub(crate) shows_diagnostics: Option<bool>,
     /// How positions in a line are counted.
     pub(crate) position_encoding: PositionEncodingKind,
 }
@@ -74,10 +81,13 @@ pub(crate) fn facts(params: &InitializeParams) -> Facts {
     let capabilities = &params.capabilities;
     let window = capabilities.window.as_ref();
     let encodings = capabilities.general.as_ref().and_then(|general| general.position_encodings.as_ref());
+    let documents = capabilities.text_document.as_ref();
+    let diagnostics = documents.and_then(|documents| documents.publish_diagnostics.as_ref());
     let utf8 = encodings.is_some_and(|known| known.contains(&PositionEncodingKind::UTF8));
     Facts {
         workspace: folder.or_else(root),
         creates_progress: window.and_then(|window| window.work_done_progress).unwrap_or(false),
+        shows_diagnostics: diagnostics.map(|shown| shown.related_information.unwrap_or(false)),
         position_encoding: if utf8 { PositionEncodingKind::UTF8 } else { PositionEncodingKind::UTF16 },
     }
 }
@@ -91,6 +101,11 @@ pub(crate) fn path(uri: &Url) -> Option<String> {
 pub(crate) fn result(position_encoding: PositionEncodingKind) -> InitializeResult {
     let capabilities = ServerCapabilities {
         position_encoding: Some(position_encoding),
+        code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+            code_action_kinds: Some(vec![CodeActionKind::QUICKFIX]),
+            work_done_progress_options: WorkDoneProgressOptions { work_done_progress: None },
+            resolve_provider: None,
+        })),
         execute_command_provider: Some(ExecuteCommandOptions {
             commands: service::commands(),
             work_done_progress_options: WorkDoneProgressOptions { work_done_progress: Some(true) },

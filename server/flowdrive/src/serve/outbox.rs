@@ -14,8 +14,8 @@ use serde::Serialize;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::framing::{Framing, encode};
-pub(crate) use queue::{CatchUp, Limits, Source, Stream};
-use queue::{Next, Queue};
+pub(crate) use queue::{CatchUp, Limits, Render, Source, Stream};
+use queue::{Next, Out, Queue};
 
 /// A notification as it goes out. `None` when it cannot be encoded, which is logged.
 pub(crate) fn notification<P: Serialize>(method: &str, params: &P) -> Option<Vec<u8>> {
@@ -125,13 +125,13 @@ impl Outbox {
     }
 
     /// Begins a progress; `progress` is our own number for it.
-    pub(crate) fn begin(&self, progress: u64, bytes: Vec<u8>) {
-        self.put(|queue| queue.begin(progress, bytes));
+    pub(crate) fn begin(&self, progress: u64, bytes: Vec<u8>, render: Arc<dyn Render>) {
+        self.put(|queue| queue.begin(progress, bytes, render));
     }
 
-    /// The newest state of a progress.
-    pub(crate) fn report(&self, progress: u64, bytes: Vec<u8>) {
-        self.put(|queue| queue.report(progress, bytes));
+    /// Says that a progress has something new to report.
+    pub(crate) fn report(&self, progress: u64) {
+        self.put(|queue| queue.report(progress));
     }
 
     /// Ends a progress.
@@ -189,9 +189,9 @@ impl Outbox {
                     if room {
                         self.shared.room.notify_waiters();
                     }
-                    let mut bytes = Vec::with_capacity(messages.iter().map(|message| message.len() + 32).sum());
-                    for message in &messages {
-                        encode(framing, message, &mut bytes);
+                    let mut bytes = Vec::new();
+                    for message in messages.into_iter().filter_map(Out::into_bytes) {
+                        encode(framing, &message, &mut bytes);
                     }
                     return Some(bytes);
                 }

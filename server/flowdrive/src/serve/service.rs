@@ -17,20 +17,27 @@ use futures::FutureExt;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
-use tower_lsp::jsonrpc::{Error, Result};
+use tower_lsp::jsonrpc::{Error, ErrorCode, Result};
+use tower_lsp::lsp_types::request::ShowDocument;
 use tower_lsp::lsp_types::{
-    DidChangeConfigurationParams, DidChangeWorkspaceFoldersParams, ExecuteCommandParams, InitializeParams,
-    InitializeResult, MessageType, NumberOrString, WorkDoneProgressCancelParams,
+    CodeActionParams, CodeActionResponse, DidChangeConfigurationParams, DidChangeWorkspaceFoldersParams,
+    ExecuteCommandParams, InitializeParams, InitializeResult, MessageType, NumberOrString, ShowDocumentParams, Url,
+    WorkDoneProgressCancelParams,
 };
 use tower_lsp::{Client, ClientSocket, LanguageServer, LspService};
 
 use super::backend::Backend;
 use super::drives::{Drives, Wishes, defect};
 use super::outbox::{Outbox, notification};
+use super::publisher::Publisher;
 use super::{AT_ONCE, fault, initialize, message};
 
 /// Prefix of our methods among the commands of `workspace/executeCommand`.
 pub(crate) const COMMAND_PREFIX: &str = "flowdrive.";
+/// Closes a feedback record.
+pub(crate) const RESOLVE_COMMAND: &str = "flowdrive.resolveFeedback";
+/// Has the client show a run's report.
+pub(crate) const OPEN_REPORT: &str = "flowdrive.openReport";
 
 /// The service. Clones share its state.
 #[derive(Clone)]
@@ -41,7 +48,9 @@ pub(crate) struct Service {
 struct Shared {
     backend: Arc<dyn Backend>,
     outbox: Outbox,
+    client: Client,
     drives: Drives,
+    publisher: Publisher,
     /// Why the configuration file cannot be used.
     broken_config: Option<EngineError>,
     session: Mutex<Session>,
@@ -99,9 +108,10 @@ impl Service {
         client: Client,
         parent: watch::Sender<Option<u32>>,
     ) -> Self {
-        let drives = Drives::new(backend.clone(), outbox.clone(), client);
+        let publisher = Publisher::new(backend.clone(), outbox.clone());
+        let drives = Drives::new(backend.clone(), outbox.clone(), client.clone(), publisher.clone());
         let session = Mutex::new(Session::default());
-        Self { shared: Arc::new(Shared { backend, outbox, drives, broken_config, session, parent }) }
+        Self { shared: Arc::new(Shared { backend, outbox, client, drives, publisher, broken_config, session, parent }) }
     }
 
     fn session(&self) -> MutexGuard<'_, Session> {
@@ -111,6 +121,11 @@ impl Service {
     /// The drives under way.
     pub(crate) fn drives(&self) -> &Drives {
         &self.shared.drives
+    }
+
+    /// What keeps the client's diagnostics in step.
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.shared.publisher
     }
 
     /// Says whether the `initialize` that follows is the server's own: that one has no options, and must not fail.
@@ -151,7 +166,7 @@ impl Service {
             DRIVE => self.drive(fault::params(method, params)?).await,
             RESUME => self.drive(fault::params::<ResumeParams>(method, params)?.into()).await,
             PREVIEW => ask!(PreviewParams, preview),
-            RESOLVE_FEEDBACK => ask!(ResolveFeedbackParams, resolve_feedback),
+            RESOLVE_FEEDBACK => self.resolve_feedback(fault::params(method, params)?).await,
             STOP => ask!(StopParams, stop),
             LIST_RUNS => ask!(ListRunsParams, list_runs),
             SHOW_RUN => ask!(ShowRunParams, show_run),
@@ -166,6 +181,31 @@ impl Service {
             }
             other => Err(unknown_method(other)),
         }
+    }
+
+    async fn resolve_feedback(&self, mut params: ResolveFeedbackParams) -> Result<Value> {
+        params.workspace = self.workspace(params.workspace);
+        let shown = params.workspace.clone().map(|workspace| (workspace, params.run_id.clone()));
+        let record = encoded(RESOLVE_FEEDBACK, self.shared.backend.resolve_feedback(params).await)?;
+        if let Some(run) = shown {
+            self.shared.publisher.mark(run);
+        }
+        Ok(record)
+    }
+
+    /// Has the client show a report. Nothing waits for it.
+    fn open_report(&self, path: &str) -> Result<()> {
+        let wrong =
+            || message::fault(ErrorCode::InvalidParams, format!("`{OPEN_REPORT}`: not an absolute path: `{path}`"));
+        let uri = Url::from_file_path(path).map_err(|()| wrong())?;
+        let client = self.shared.client.clone();
+        tokio::spawn(async move {
+            let params = ShowDocumentParams { uri, external: None, take_focus: Some(true), selection: None };
+            if let Err(error) = client.send_request::<ShowDocument>(params).await {
+                tracing::warn!(%error, "the client cannot show a document");
+            }
+        });
+        Ok(())
     }
 
     /// The user pressed "cancel" in a progress display. tower-lsp has no handler for it.
@@ -258,6 +298,9 @@ impl LanguageServer for Service {
             session.workspace = facts.workspace;
             session.wishes.creates_progress = facts.creates_progress;
         }
+        if let Some(related) = facts.shows_diagnostics {
+            self.shared.publisher.enable(related);
+        }
         if let Some(parent) = params.process_id {
             self.shared.parent.send_replace(Some(parent));
         }
@@ -293,10 +336,18 @@ impl LanguageServer for Service {
         }
     }
 
+    async fn code_action(&self, params: CodeActionParams) -> Result<Option<CodeActionResponse>> {
+        Ok(Some(self.shared.publisher.actions(&params.text_document.uri, params.range)))
+    }
+
     async fn execute_command(&self, params: ExecuteCommandParams) -> Result<Option<Value>> {
+        if params.command == OPEN_REPORT {
+            let path = params.arguments.first().and_then(|argument| argument["path"].as_str()).unwrap_or_default();
+            return self.open_report(path).map(|()| None);
+        }
         let Some(method) = params.command.strip_prefix(COMMAND_PREFIX).filter(|method| METHODS.contains(method)) else {
             return Err(message::fault(
-                tower_lsp::jsonrpc::ErrorCode::InvalidParams,
+                ErrorCode::InvalidParams,
                 format!("unknown command `{}`; those there are: {}", params.command, commands().join(", ")),
             ));
         };
@@ -312,7 +363,7 @@ impl LanguageServer for Service {
     }
 }
 
-/// Our methods as commands.
+/// Our methods as commands, and those that only an editor needs.
 pub(crate) fn commands() -> Vec<String> {
-    METHODS.iter().map(|method| format!("{COMMAND_PREFIX}{method}")).collect()
+    METHODS.iter().map(|method| format!("{COMMAND_PREFIX}{method}")).chain([OPEN_REPORT.to_owned()]).collect()
 }

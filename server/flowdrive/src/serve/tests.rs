@@ -2,7 +2,8 @@
 //! binary, such as a handler that panics, a client that stops reading, a drive that never ends.
 
 mod drives;
-mod fake;
+mod editor;
+pub(super) mod fake;
 mod lifecycle;
 mod requests;
 

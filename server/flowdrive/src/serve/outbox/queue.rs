@@ -82,11 +82,34 @@ pub(crate) struct CatchUp {
     pub(crate) since: u64,
 }
 
+/// Says how far something is, when asked. Asked at most as often as it is told, however often it changes.
+pub(crate) trait Render: Send + Sync {
+    /// The message with the newest state.
+    fn render(&self) -> Option<Vec<u8>>;
+}
+
+/// A message to write.
+pub(crate) enum Out {
+    /// As it is.
+    Bytes(Vec<u8>),
+    /// Made when it is written, without the queue held.
+    Report(Arc<dyn Render>),
+}
+
+impl Out {
+    /// The message, if there is one.
+    pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Report(report) => report.render(),
+        }
+    }
+}
+
 /// What the writer does next.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Write these messages.
-    Write(Vec<Vec<u8>>),
+    Write(Vec<Out>),
     /// Nothing before these events have been read again.
     CatchUp(CatchUp),
     /// Nothing before this time, or before something is put in.
@@ -112,10 +135,6 @@ enum Item {
         progress: u64,
         bytes: Vec<u8>,
     },
-    End {
-        progress: u64,
-        bytes: Vec<u8>,
-    },
     Behind(Stream),
 }
 
@@ -125,10 +144,10 @@ struct Kept {
     event: ProgressEvent,
 }
 
-#[derive(Debug, Default)]
 struct Reports {
+    render: Arc<dyn Render>,
     begun: bool,
-    newest: Option<Vec<u8>>,
+    changed: bool,
     sent_at: Option<Instant>,
 }
 
@@ -139,7 +158,6 @@ struct Behind {
 }
 
 /// The queue.
-#[derive(Debug)]
 pub(crate) struct Queue {
     limits: Limits,
     items: VecDeque<Item>,
@@ -293,23 +311,22 @@ impl Queue {
     }
 
     /// Begins a progress; its reports wait for this to leave.
-    pub(crate) fn begin(&mut self, progress: u64, bytes: Vec<u8>) {
-        self.reports.insert(progress, Reports::default());
+    pub(crate) fn begin(&mut self, progress: u64, bytes: Vec<u8>, render: Arc<dyn Render>) {
+        self.reports.insert(progress, Reports { render, begun: false, changed: false, sent_at: None });
         self.items.push_back(Item::Begin { progress, bytes });
     }
 
-    /// The newest state of a progress.
-    pub(crate) fn report(&mut self, progress: u64, bytes: Vec<u8>) {
+    /// Says that there is something new to report.
+    pub(crate) fn report(&mut self, progress: u64) {
         if let Some(reports) = self.reports.get_mut(&progress) {
-            reports.newest = Some(bytes);
+            reports.changed = true;
         }
     }
 
     /// Ends a progress; a report that still waits says nothing any more.
     pub(crate) fn end(&mut self, progress: u64, bytes: Vec<u8>) {
-        if let Some(reports) = self.reports.get_mut(&progress) {
-            reports.newest = None;
-            self.items.push_back(Item::End { progress, bytes });
+        if self.reports.remove(&progress).is_some() {
+            self.items.push_back(Item::Notice(bytes));
         }
     }
 
@@ -328,15 +345,16 @@ impl Queue {
             let Some(item) = self.items.pop_front() else { break };
             if let Some(bytes) = self.leave(item) {
                 size += bytes.len();
-                out.push(bytes);
+                out.push(Out::Bytes(bytes));
             }
         }
         let mut due = None;
-        for reports in self.reports.values_mut().filter(|reports| reports.begun && reports.newest.is_some()) {
+        for reports in self.reports.values_mut().filter(|reports| reports.begun && reports.changed) {
             let at = reports.sent_at.map_or(now, |sent| sent + self.limits.report_every);
             if at <= now {
                 reports.sent_at = Some(now);
-                out.extend(reports.newest.take());
+                reports.changed = false;
+                out.push(Out::Report(reports.render.clone()));
             } else {
                 due = Some(due.map_or(at, |earlier: Instant| earlier.min(at)));
             }
@@ -367,10 +385,6 @@ impl Queue {
                 if let Some(reports) = self.reports.get_mut(&progress) {
                     reports.begun = true;
                 }
-                Some(bytes)
-            }
-            Item::End { progress, bytes } => {
-                self.reports.remove(&progress);
                 Some(bytes)
             }
             // Seen to before an item is taken.

@@ -27,9 +27,46 @@ fn activity(seq: u64, task: &str, text: &str) -> ProgressEvent {
     }
 }
 
+fn texts(messages: Vec<Out>) -> Vec<String> {
+    messages.into_iter().filter_map(Out::into_bytes).map(|bytes| String::from_utf8(bytes).unwrap()).collect()
+}
+
+/// When the queue has something to do again, if it has nothing now.
+fn idle(queue: &mut Queue, now: Instant) -> Option<Instant> {
+    match queue.next(now) {
+        Next::Idle(due) => due,
+        Next::Write(messages) => panic!("writes {:?}", texts(messages)),
+        Next::CatchUp(request) => panic!("asks for {request:?}"),
+    }
+}
+
+fn asks(queue: &mut Queue) -> Option<CatchUp> {
+    match queue.next(Instant::now()) {
+        Next::CatchUp(request) => Some(request),
+        _ => None,
+    }
+}
+
+/// Reports what was put in last.
+#[derive(Default)]
+struct Newest(std::sync::Mutex<String>);
+
+impl Render for Newest {
+    fn render(&self) -> Option<Vec<u8>> {
+        Some(self.0.lock().unwrap().clone().into_bytes())
+    }
+}
+
+impl Newest {
+    fn set(&self, queue: &mut Queue, text: &str) {
+        text.clone_into(&mut self.0.lock().unwrap());
+        queue.report(7);
+    }
+}
+
 fn write(queue: &mut Queue, now: Instant) -> Vec<String> {
     match queue.next(now) {
-        Next::Write(messages) => messages.into_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect(),
+        Next::Write(messages) => texts(messages),
         Next::Idle(_) => Vec::new(),
         Next::CatchUp(request) => panic!("asks for {request:?}"),
     }
@@ -56,7 +93,7 @@ fn messages_leave_in_the_order_they_were_put_in() {
     queue.notice(b"two".to_vec());
     queue.answer(b"three".to_vec());
     assert_eq!(write(&mut queue, Instant::now()), ["one", "two", "three"]);
-    assert_eq!(queue.next(Instant::now()), Next::Idle(None));
+    assert_eq!(idle(&mut queue, Instant::now()), None);
 }
 
 #[test]
@@ -110,29 +147,31 @@ fn reports_keep_their_distance_and_the_newest_wins() {
     let mut queue = Queue::new(limits());
     let start = Instant::now();
     let at = |millis| start + Duration::from_millis(millis);
-    queue.begin(7, b"begin".to_vec());
-    queue.report(7, b"10".to_vec());
+    let newest = Arc::new(Newest::default());
+    queue.begin(7, b"begin".to_vec(), newest.clone());
+    newest.set(&mut queue, "10");
     assert_eq!(write(&mut queue, at(0)), ["begin", "10"]);
-    queue.report(7, b"20".to_vec());
-    queue.report(7, b"30".to_vec());
-    assert_eq!(queue.next(at(100)), Next::Idle(Some(at(250))));
+    newest.set(&mut queue, "20");
+    newest.set(&mut queue, "30");
+    assert_eq!(idle(&mut queue, at(100)), Some(at(250)));
     assert_eq!(write(&mut queue, at(250)), ["30"]);
-    queue.report(7, b"40".to_vec());
+    newest.set(&mut queue, "40");
     queue.end(7, b"end".to_vec());
-    queue.report(7, b"too late".to_vec());
+    newest.set(&mut queue, "too late");
     assert_eq!(write(&mut queue, at(300)), ["end"]);
-    queue.report(7, b"later still".to_vec());
-    assert_eq!(queue.next(at(9999)), Next::Idle(None));
+    newest.set(&mut queue, "later still");
+    assert_eq!(idle(&mut queue, at(9999)), None);
 }
 
 #[test]
 fn a_report_waits_for_its_begin() {
     let mut queue = Queue::new(limits());
     queue.lifecycle(&stream("r"), 1, vec![b'x'; 20_000]);
-    assert!(matches!(queue.next(Instant::now()), Next::CatchUp(_)));
-    queue.begin(7, b"begin".to_vec());
-    queue.report(7, b"10".to_vec());
-    assert!(matches!(queue.next(Instant::now()), Next::CatchUp(_)), "nothing overtakes the marker");
+    assert!(asks(&mut queue).is_some());
+    let newest = Arc::new(Newest::default());
+    queue.begin(7, b"begin".to_vec(), newest.clone());
+    newest.set(&mut queue, "10");
+    assert!(asks(&mut queue).is_some(), "nothing overtakes the marker");
     queue.caught_up(&stream("r"), vec![(1, Some(b"event".to_vec()))], false);
     assert_eq!(write(&mut queue, Instant::now()), ["event", "begin", "10"]);
 }
@@ -152,19 +191,15 @@ fn a_run_that_fills_the_queue_is_read_again_from_its_record() {
     assert!(queue.items.len() < 5, "{:?}", queue.items);
 
     assert_eq!(write(&mut queue, Instant::now()), ["small"]);
-    assert_eq!(queue.next(Instant::now()), Next::CatchUp(CatchUp { stream: stream("r"), since: 1 }));
+    assert_eq!(asks(&mut queue), Some(CatchUp { stream: stream("r"), since: 1 }));
     queue.caught_up(&stream("r"), (2..=300).map(|seq| (seq, Some(event(seq)))).collect(), true);
     let page = write(&mut queue, Instant::now()).len() + write(&mut queue, Instant::now()).len();
     assert_eq!(page, 299, "in two writes, since it is long");
-    assert_eq!(queue.next(Instant::now()), Next::CatchUp(CatchUp { stream: stream("r"), since: 300 }));
+    assert_eq!(asks(&mut queue), Some(CatchUp { stream: stream("r"), since: 300 }));
     queue.lifecycle(&stream("r"), 501, event(501));
     queue.caught_up(&stream("r"), (301..=500).map(|seq| (seq, Some(event(seq)))).collect(), false);
     assert_eq!(write(&mut queue, Instant::now()).len(), 200);
-    assert_eq!(
-        queue.next(Instant::now()),
-        Next::CatchUp(CatchUp { stream: stream("r"), since: 500 }),
-        "501 came since"
-    );
+    assert_eq!(asks(&mut queue), Some(CatchUp { stream: stream("r"), since: 500 }), "501 came since");
     queue.caught_up(&stream("r"), vec![(501, Some(event(501)))], false);
     let rest = write(&mut queue, Instant::now());
     assert_eq!((rest.len(), rest[1].as_str()), (2, "answer"), "the answer leaves after the events before it");
@@ -177,7 +212,7 @@ fn a_record_that_cannot_be_read_does_not_stop_the_queue() {
     let mut queue = Queue::new(limits());
     queue.lifecycle(&stream("r"), 1, vec![b'x'; 20_000]);
     queue.answer(b"answer".to_vec());
-    assert!(matches!(queue.next(Instant::now()), Next::CatchUp(_)));
+    assert!(asks(&mut queue).is_some());
     queue.caught_up(&stream("r"), Vec::new(), false);
     assert_eq!(write(&mut queue, Instant::now()), ["answer"]);
 }
@@ -226,7 +261,7 @@ proptest! {
         let mut seen: Vec<String> = Vec::new();
         let take = |queue: &mut Queue, record: &[Vec<Vec<u8>>; 2], seen: &mut Vec<String>| match queue.next(Instant::now()) {
             Next::Write(messages) => {
-                seen.extend(messages.into_iter().map(|bytes| String::from_utf8(bytes).unwrap()));
+                seen.extend(texts(messages));
                 true
             }
             Next::Idle(_) => false,

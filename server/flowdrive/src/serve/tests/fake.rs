@@ -17,11 +17,14 @@ use super::super::backend::{Backend, Driving};
 use super::*;
 
 #[derive(Default)]
-pub(super) struct Fake {
+pub(in crate::serve) struct Fake {
     pub(super) configs: Mutex<Vec<Config>>,
     pub(super) drives: Mutex<Vec<Arc<FakeDrive>>>,
     /// The record of lifecycle events.
     pub(super) record: Mutex<Vec<ProgressEvent>>,
+    /// The tasks and feedback records of every run, as they go over the wire.
+    pub(super) tasks: Mutex<Vec<Value>>,
+    pub(super) feedback: Mutex<Vec<Value>>,
     pub(super) stops: Arc<Mutex<Vec<(StopMode, String)>>>,
     /// Lets `doctor` in a workspace called `slow` go on.
     pub(super) release: watch::Sender<bool>,
@@ -46,7 +49,7 @@ pub(super) fn event(run: &str, seq: u64, body: &Value) -> ProgressEvent {
     from_json(value)
 }
 
-pub(super) fn started(run: &str) -> ProgressEvent {
+pub(in crate::serve) fn started(run: &str) -> ProgressEvent {
     event(
         run,
         1,
@@ -54,7 +57,7 @@ pub(super) fn started(run: &str) -> ProgressEvent {
     )
 }
 
-pub(super) fn accepted(run: &str, seq: u64) -> ProgressEvent {
+pub(in crate::serve) fn accepted(run: &str, seq: u64) -> ProgressEvent {
     event(
         run,
         seq,
@@ -128,7 +131,8 @@ impl Backend for Fake {
     }
 
     async fn resolve_feedback(&self, _: ResolveFeedbackParams) -> Result<FeedbackRecord, EngineError> {
-        Err(EngineError::new(ErrorKind::FeedbackUnknown, "unknown", "List them."))
+        let record = self.feedback.lock().unwrap().pop();
+        record.map(from_json).ok_or_else(|| EngineError::new(ErrorKind::FeedbackUnknown, "unknown", "List them."))
     }
 
     async fn stop(&self, params: StopParams) -> Result<StopResult, EngineError> {
@@ -144,17 +148,19 @@ impl Backend for Fake {
         let record = self.record.lock().unwrap();
         let events: Vec<ProgressEvent> = record.iter().skip(since).take(100).cloned().collect();
         let more = since + events.len() < record.len();
+        let tasks = self.tasks.lock().unwrap().clone();
         let summary = json!({"runId": params.run_id, "workflowId": "w", "title": "", "status": "in-progress",
             "createdAt": "2026-01-02T03:04:05.000Z", "updatedAt": "2026-01-02T03:04:05.000Z", "plannedWorkers": 0,
             "completedWorkers": 0, "parkedWorkers": 0, "openFeedback": 0, "driving": true});
         Ok(from_json(
-            json!({"schemaVersion": 1, "summary": summary, "inputs": {}, "phases": [], "tasks": [], "totalTasks": 0,
+            json!({"schemaVersion": 1, "summary": summary, "inputs": {}, "phases": [], "tasks": tasks, "totalTasks": tasks.len(),
             "lastSeq": record.len(), "events": events, "moreEvents": more, "reportPath": "", "statePath": ""}),
         ))
     }
 
     async fn list_feedback(&self, _: ListFeedbackParams) -> Result<ListFeedbackResult, EngineError> {
-        Ok(ListFeedbackResult { feedback: Vec::new() })
+        let records = self.feedback.lock().unwrap().clone();
+        Ok(ListFeedbackResult { feedback: records.into_iter().map(from_json).collect() })
     }
 
     async fn list_workflows(&self, _: ListWorkflowsParams) -> Result<ListWorkflowsResult, EngineError> {

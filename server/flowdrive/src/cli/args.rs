@@ -1,0 +1,385 @@
+//! What may be typed, as clap reads it.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use flowdrive_protocol::feedback::{FeedbackStatus, Resolution};
+use flowdrive_protocol::ids::{AgentName, InputName, NodeId, RunId};
+
+/// Drives multi-task AI-agent workflows.
+///
+/// Exit codes of `drive`, `resume` and `demo`: 0 complete, 3 parked, 4 blocked, 5 in progress, 1 fault, 2 bad usage.
+#[derive(Debug, Parser)]
+#[command(name = "flowdrive", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a workflow to its end.
+    Drive(DriveArgs),
+    /// Say what `drive` or `resume` would do. Starts nothing, writes nothing.
+    Preview(PreviewArgs),
+    /// Carry a run on. What was accepted is not run again.
+    Resume(ResumeArgs),
+    /// What waits for a person's decision.
+    Feedback(FeedbackArgs),
+    /// List the runs of a workspace, newest first.
+    Runs(RunsArgs),
+    /// Show a run: its phases, tasks and findings.
+    Show(RunArgs),
+    /// Print a run's report, as Markdown.
+    Report(ReportArgs),
+    /// Check a run's record against itself and the files on disk.
+    Verify(RunArgs),
+    /// End a drive early.
+    Stop(StopArgs),
+    /// List the workflows that can be driven.
+    Workflows(PlaceArgs),
+    /// Look at the installation: agents, configuration, workspace.
+    Doctor(PlaceArgs),
+    /// Drive a small workflow with a command agent and an HTTP agent, both of our own. Needs nothing installed.
+    Demo(DemoArgs),
+    /// Write the JSON Schemas and the OpenRPC document.
+    Schema(SchemaArgs),
+    /// Speak JSON-RPC on standard input and output.
+    Serve(ServeArgs),
+    /// Be an agent.
+    #[command(subcommand, hide = true)]
+    Agent(AgentCommand),
+}
+
+/// Where a command looks, and how it answers.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct PlaceArgs {
+    /// The folder the run is about; the current one when absent.
+    #[arg(long, short = 'w', value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Read this configuration file instead of the user's own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the result as JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct DrivingArgs {
+    /// The agent for tasks that name none.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
+    /// How many agents at once.
+    #[arg(long, short = 'j', value_name = "N")]
+    pub(crate) concurrency: Option<NonZeroU32>,
+    /// Fill one window, settle it, stop.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Reuse results of earlier runs wherever nothing they depend on changed.
+    #[arg(long)]
+    pub(crate) incremental: bool,
+    /// Attempts before a task parks.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_attempts: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DriveArgs {
+    /// A workflow's id (see `flowdrive workflows`), or the path of a .toml or .json file.
+    pub(crate) workflow: String,
+    /// A value for an input. Several for one name make a list; `NAME=@FILE` reads a file, `NAME=@@...` is a literal @.
+    #[arg(long = "input", short = 'i', value_name = "NAME=VALUE", value_parser = input)]
+    pub(crate) inputs: Vec<(InputName, String)>,
+    /// The id for the new run.
+    #[arg(long, value_name = "ID")]
+    pub(crate) run_id: Option<RunId>,
+    #[command(flatten)]
+    pub(crate) driving: DrivingArgs,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The run's id, the start of it, or `latest`.
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) driving: DrivingArgs,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PreviewArgs {
+    /// A workflow's id, or the path of a .toml or .json file.
+    #[arg(required_unless_present = "run", conflicts_with = "run")]
+    pub(crate) workflow: Option<String>,
+    /// The run that would be carried on: its id, the start of it, or `latest`.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+    /// A value for an input, as for `drive`.
+    #[arg(long = "input", short = 'i', value_name = "NAME=VALUE", value_parser = input, conflicts_with = "run")]
+    pub(crate) inputs: Vec<(InputName, String)>,
+    /// The agent for tasks that name none.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
+    /// How many agents at once.
+    #[arg(long, short = 'j', value_name = "N")]
+    pub(crate) concurrency: Option<NonZeroU32>,
+    /// Whether results of earlier runs would be reused.
+    #[arg(long)]
+    pub(crate) incremental: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The run's id, the start of it, or `latest`.
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsArgs {
+    /// How many at most.
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub(crate) limit: NonZeroU32,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The run's id, the start of it, or `latest`.
+    pub(crate) run: String,
+    /// Print where the report is instead of what it says.
+    #[arg(long)]
+    pub(crate) path: bool,
+    /// The folder the run is about; the current one when absent.
+    #[arg(long, short = 'w', value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// The run's id, the start of it, or `latest`.
+    pub(crate) run: String,
+    /// End the agents at once instead of letting them finish.
+    #[arg(long)]
+    pub(crate) now: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FeedbackArgs {
+    #[command(subcommand)]
+    pub(crate) command: FeedbackCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FeedbackCommand {
+    /// List a run's feedback records.
+    List(FeedbackListArgs),
+    /// Close a feedback record.
+    Resolve(ResolveArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FeedbackListArgs {
+    /// The run's id, the start of it, or `latest`.
+    pub(crate) run: String,
+    /// Only those that stand like this.
+    #[arg(long, value_name = "STATUS", value_parser = wire::<FeedbackStatus>)]
+    pub(crate) status: Option<FeedbackStatus>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResolveArgs {
+    /// The run's id, the start of it, or `latest`.
+    pub(crate) run: String,
+    /// The record's id, or the start of it.
+    pub(crate) id: String,
+    /// `retry` opens the task again, `rejected` leaves it parked, `resolved` needs --node.
+    #[arg(long, value_name = "resolved|rejected|retry", value_parser = wire::<Resolution>)]
+    pub(crate) resolution: Resolution,
+    /// For `resolved`: the verified node that settles it.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Option<NodeId>,
+    /// A note for the record.
+    #[arg(long, short = 'm', value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// For `retry`: what the task is told when it is tried again.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) guidance: Option<String>,
+    /// A place that supports the resolution, such as src/main.rs:10. May be repeated.
+    #[arg(long, value_name = "LOCATOR")]
+    pub(crate) evidence: Vec<String>,
+    /// A file that supports the resolution. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) artifact: Vec<String>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// What to look for.
+    #[arg(long, value_name = "TEXT", default_value = "Where does this project start, and how is it tested?")]
+    pub(crate) question: String,
+    /// The folder to look at; the current one when absent. The run is kept in its `.cw`.
+    #[arg(long, short = 'w', value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Print the result as JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// The folder to write to, or to check.
+    #[arg(long, value_name = "DIR", default_value = "schema")]
+    pub(crate) out: PathBuf,
+    /// Write nothing; fail when a file there is not up to date.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Use standard input and output. There is no other way yet; editors name it anyway.
+    #[arg(long)]
+    pub(crate) stdio: bool,
+    /// How messages are laid out.
+    #[arg(long, value_enum, default_value_t = FramingChoice::Auto)]
+    pub(crate) framing: FramingChoice,
+    /// Read this configuration file instead of the user's own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// When the input ends, finish every request that is in flight, drives too, before ending.
+    #[arg(long)]
+    pub(crate) finish_on_eof: bool,
+    /// End when this process ends.
+    #[arg(long = "clientProcessId", alias = "client-process-id", value_name = "PID", hide = true)]
+    pub(crate) client_process: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FramingChoice {
+    /// Recognise it from the first byte.
+    Auto,
+    /// `Content-Length` headers, as editors speak.
+    Lsp,
+    /// One JSON value a line.
+    Ndjson,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Search the workspace for the words of a question, and write a result that cites what was found.
+    Survey(SurveyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SurveyArgs {
+    /// The task, as Flowdrive wrote it for the agent.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: PathBuf,
+    /// Where the result goes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) result: PathBuf,
+    /// The folder to search; the current one when absent.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+}
+
+fn input(text: &str) -> Result<(InputName, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let name = InputName::new(name).map_err(|error| error.to_string())?;
+    Ok((name, value.to_owned()))
+}
+
+/// A value written as it is on the wire.
+fn wire<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn drive_takes_everything_it_should() {
+        let line = "flowdrive drive quick-survey --input question=a=b -i n=1 -i n=2 --agent mine -j 8 --once \
+                    --incremental --max-attempts 2 --config c.toml --json -w /w";
+        let Command::Drive(args) = parse(&line.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap() else {
+            panic!("another command")
+        };
+        let inputs: Vec<(&str, &str)> = args.inputs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(inputs, [("question", "a=b"), ("n", "1"), ("n", "2")]);
+        assert_eq!((args.driving.concurrency.unwrap().get(), args.driving.max_attempts.unwrap().get()), (8, 2));
+        assert!(args.driving.once && args.driving.incremental && args.place.json);
+        assert_eq!(args.place.workspace, Some(PathBuf::from("/w")));
+        assert_eq!(args.driving.agent.unwrap().as_str(), "mine");
+    }
+
+    #[test]
+    fn bad_usage_is_refused_with_code_two() {
+        for line in [
+            "flowdrive",
+            "flowdrive drive",
+            "flowdrive drive w --concurrency 0",
+            "flowdrive drive w --concurrency 1.5",
+            "flowdrive drive w --max-attempts -1",
+            "flowdrive drive w --input question",
+            "flowdrive drive w --input 1x=y",
+            "flowdrive drive w --agent a/b",
+            "flowdrive drive w --run-id ../x",
+            "flowdrive preview",
+            "flowdrive preview w --run r",
+            "flowdrive preview --run r --input a=b",
+            "flowdrive feedback resolve r f",
+            "flowdrive feedback resolve r f --resolution maybe",
+            "flowdrive feedback list r --status new",
+            "flowdrive serve --framing xml",
+            "flowdrive fly",
+        ] {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn values_are_written_as_on_the_wire() {
+        let Command::Feedback(FeedbackArgs { command: FeedbackCommand::Resolve(args) }) =
+            parse("flowdrive feedback resolve latest f1 --resolution retry --guidance look").unwrap()
+        else {
+            panic!("another command")
+        };
+        assert_eq!(args.resolution, Resolution::Retry);
+        let Command::Serve(args) = parse("flowdrive serve --stdio --framing ndjson --clientProcessId 7").unwrap()
+        else {
+            panic!("another command")
+        };
+        assert_eq!((args.framing, args.client_process, args.finish_on_eof), (FramingChoice::Ndjson, Some(7), false));
+        let Command::Preview(args) = parse("flowdrive preview --run latest").unwrap() else {
+            panic!("another command")
+        };
+        assert_eq!((args.run.as_deref(), args.workflow), (Some("latest"), None));
+    }
+}

@@ -1,0 +1,149 @@
+//! Every way a command can fail, what is said about it, and with which exit code.
+
+use std::fmt::Write as _;
+use std::io;
+
+use flowdrive_client::ClientError;
+use thiserror::Error;
+
+use super::output;
+
+/// JSON-RPC's own code for parameters that do not fit.
+const INVALID_PARAMS: i64 = -32602;
+
+/// Lines of a dead server's stderr that are shown.
+const TAIL_LINES: usize = 8;
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+pub(crate) enum CliError {
+    /// What was typed cannot be meant.
+    #[error("{message}")]
+    Usage { message: String, hint: String },
+    /// What was asked for is not there, or cannot be had.
+    #[error("{message}")]
+    Fault { message: String, hint: String },
+    /// The server, or the way to it.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The operating system.
+    #[error("cannot {what}: {source}")]
+    Io { what: String, source: io::Error },
+    /// Whoever reads our output has gone, as `head` does. Nothing is wrong.
+    #[error("the reader of the output went away")]
+    ReaderGone,
+}
+
+impl CliError {
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage { message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn fault(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Fault { message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
+        Self::Io { what: what.into(), source }
+    }
+
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage { .. } | Self::Client(ClientError::Server { code: INVALID_PARAMS, .. }) => 2,
+            Self::ReaderGone => 0,
+            Self::Fault { .. } | Self::Client(_) | Self::Io { .. } => super::FAULT,
+        }
+    }
+
+    /// What people are told: what happened, where, and what to do.
+    fn text(&self) -> String {
+        let mut text = format!("error: {self}\n");
+        if let Self::Client(error) = self {
+            if let Some(place) = place(error) {
+                let _ = writeln!(text, "  --> {place}");
+            }
+            if let ClientError::ServerDied { stderr_tail, .. } = error {
+                let lines: Vec<&str> = stderr_tail.lines().collect();
+                for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+                    let _ = writeln!(text, "  server: {}", super::format::clean(line));
+                }
+            }
+        }
+        let hint = match self {
+            Self::Usage { hint, .. } | Self::Fault { hint, .. } => Some(hint.clone()),
+            Self::Client(error) => error.hint(),
+            Self::Io { .. } | Self::ReaderGone => None,
+        };
+        if let Some(hint) = hint.filter(|hint| !hint.is_empty()) {
+            let _ = writeln!(text, "hint: {hint}");
+        }
+        text
+    }
+}
+
+/// `file:line, field x`, as far as known.
+fn place(error: &ClientError) -> Option<String> {
+    let data = error.data()?;
+    let mut place = String::new();
+    if let Some(file) = &data.file {
+        place.push_str(file);
+        if let Some(line) = data.line {
+            let _ = write!(place, ":{line}");
+        }
+    }
+    if let Some(field) = &data.field {
+        let comma = if place.is_empty() { "" } else { ", " };
+        let _ = write!(place, "{comma}field `{field}`");
+    }
+    (!place.is_empty()).then_some(place)
+}
+
+/// Tells of a failure on stderr, and gives the exit code for it.
+pub(crate) fn report(error: &CliError) -> u8 {
+    if !matches!(error, CliError::ReaderGone) {
+        output::err(&error.text());
+    }
+    error.exit_code()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowdrive_protocol::error::{ErrorData, ErrorKind};
+
+    fn server(code: i64, data: Option<ErrorData>) -> CliError {
+        CliError::Client(ClientError::Server { code, message: "it went wrong".into(), data: data.map(Box::new) })
+    }
+
+    #[test]
+    fn an_error_says_what_happened_where_and_what_to_do() {
+        let mut data = ErrorData::new(ErrorKind::WorkflowInvalid, "give the task an id");
+        data.file = Some("w.toml".into());
+        data.line = Some(7);
+        data.field = Some("phases[0].tasks[1].id".into());
+        let error = server(-32020, Some(data.clone()));
+        let expected =
+            "error: it went wrong\n  --> w.toml:7, field `phases[0].tasks[1].id`\nhint: give the task an id\n";
+        assert_eq!(error.text(), expected);
+        assert_eq!(error.exit_code(), 1);
+        data.file = None;
+        assert!(server(-32020, Some(data)).text().contains("\n  --> field `phases[0].tasks[1].id`\n"));
+        assert_eq!(server(-32603, None).text(), "error: it went wrong\n");
+    }
+
+    #[test]
+    fn parameters_that_do_not_fit_are_bad_usage() {
+        assert_eq!(server(INVALID_PARAMS, None).exit_code(), 2);
+        assert_eq!(CliError::usage("a", "b").exit_code(), 2);
+        assert_eq!(CliError::fault("a", "b").exit_code(), 1);
+        assert_eq!(CliError::ReaderGone.exit_code(), 0);
+    }
+
+    #[test]
+    fn the_last_words_of_a_dead_server_are_shown_without_escapes() {
+        let stderr_tail = (1..=20).map(|n| format!("line {n}\u{1b}[31m")).collect::<Vec<_>>().join("\n");
+        let text = CliError::Client(ClientError::ServerDied { status: None, stderr_tail }).text();
+        assert!(text.contains("  server: line 20\n") && text.contains("  server: line 13\n"), "{text}");
+        assert!(!text.contains("line 12") && !text.contains('\u{1b}'), "{text}");
+    }
+}

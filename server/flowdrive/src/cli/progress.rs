@@ -1,0 +1,372 @@
+//! What people see on standard error while a run is driven: bars on a terminal, plain lines elsewhere.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use flowdrive_protocol::event::{Event, ProgressEvent, ResultSource};
+use flowdrive_protocol::ids::WorkerId;
+use flowdrive_protocol::run::StopMode;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::format::{self, Paint, Tone};
+use super::output;
+
+/// Agents that get a line of their own; the others are counted.
+const AGENT_LINES: usize = 12;
+
+/// Longest text of a line that scrolls by, in characters.
+const LINE: usize = 200;
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Silent,
+    Lines,
+    Bars,
+}
+
+/// `CW_DRIVE_PROGRESS=0` silences progress, whatever else.
+fn choose(setting: Option<&str>, terminal: bool) -> Kind {
+    match setting {
+        Some("0") => Kind::Silent,
+        _ if terminal => Kind::Bars,
+        _ => Kind::Lines,
+    }
+}
+
+/// How far the run is.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    planned: u64,
+    done: u64,
+    parked: u64,
+    running: BTreeMap<WorkerId, Running>,
+    phase: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Running {
+    label: String,
+    activity: String,
+}
+
+impl Tally {
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::RunStarted { planned_workers, completed_workers, .. } => {
+                self.planned = u64::from(*planned_workers);
+                self.done = u64::from(*completed_workers);
+            }
+            Event::PhaseStarted { title, .. } => self.phase = format::clip(title, 40),
+            Event::TaskDispatched { task_id, worker_id, agent, attempt, .. } => {
+                let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                let running = Running { label: format!("{task_id} ({agent}{again})"), activity: String::new() };
+                self.running.insert(worker_id.clone(), running);
+            }
+            Event::AgentActivity { worker_id, text, .. } => {
+                if let Some(running) = self.running.get_mut(worker_id) {
+                    running.activity = format::clip(text, LINE);
+                }
+            }
+            Event::TaskAccepted { worker_id, .. } => {
+                self.running.remove(worker_id);
+                self.done += 1;
+            }
+            Event::TaskRetrying { worker_id, .. } => {
+                self.running.remove(worker_id);
+            }
+            Event::TaskParked { worker_id, .. } => {
+                self.running.remove(worker_id);
+                self.parked += 1;
+            }
+            Event::RunFinished { .. } => self.running.clear(),
+            _ => {}
+        }
+        // A loop adds tasks while the run is under way.
+        self.planned = self.planned.max(self.done + self.parked);
+    }
+
+    fn message(&self) -> String {
+        let mut parts = vec![self.phase.clone()];
+        if !self.running.is_empty() {
+            parts.push(format!("{} running", self.running.len()));
+        }
+        if self.parked > 0 {
+            parts.push(format!("{} parked", self.parked));
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join(", ")
+    }
+}
+
+/// The line that an event leaves behind, if any.
+fn line(event: &Event, paint: Paint) -> Option<String> {
+    let entry = |tone, word: &str, rest: String| Some(format!("{} {rest}", paint.tone(&format!("{word:>8}"), tone)));
+    match event {
+        Event::RunStarted { title, planned_workers, completed_workers, resumed, .. } => {
+            let title = format::clip(title, 80);
+            let tasks = format::count(*planned_workers, "task");
+            if *resumed {
+                entry(Tone::Bold, "resuming", format!("{title}: {completed_workers} of {tasks} accepted"))
+            } else {
+                entry(Tone::Bold, "driving", format!("{title}: {tasks}"))
+            }
+        }
+        Event::PhaseStarted { title, tasks, width, .. } => {
+            let tasks = format::count(*tasks, "task");
+            entry(Tone::Bold, "phase", format!("{}: {tasks}, {width} at once", format::clip(title, 80)))
+        }
+        Event::TaskAccepted { task_id, source, summary, findings, .. } => {
+            let source = match source {
+                ResultSource::Agent => "",
+                ResultSource::Cache => " from the cache",
+                ResultSource::SubWorkflow => " from a sub-workflow",
+            };
+            let findings =
+                if *findings > 0 { format!(", {}", format::count(*findings, "finding")) } else { String::new() };
+            let text = format!("{task_id}{source}{findings}: {}", format::clean(summary));
+            entry(Tone::Good, "accepted", format::clip(&text, LINE))
+        }
+        Event::TaskRetrying { task_id, attempt, max_attempts, reason, .. } => {
+            let text = format!("{task_id}, attempt {attempt} of {max_attempts} failed: {}", format::clean(reason));
+            entry(Tone::Warn, "retrying", format::clip(&text, LINE))
+        }
+        Event::TaskParked { task_id, attempts, reason, .. } => {
+            let text = format!("{task_id} after {}: {}", format::count(*attempts, "attempt"), format::clean(reason));
+            entry(Tone::Bad, "parked", format::clip(&text, LINE))
+        }
+        Event::FeedbackOpened { feedback_id, message, .. } => {
+            entry(Tone::Warn, "feedback", format::clip(&format!("{feedback_id}: {}", format::clean(message)), LINE))
+        }
+        Event::StopRequested { mode, by } => {
+            let how = match mode {
+                StopMode::Graceful => "when what is in flight has settled",
+                StopMode::Now => "at once",
+            };
+            entry(Tone::Warn, "stopping", format!("{how}, asked by {}", format::clean(by)))
+        }
+        Event::TaskDispatched { .. }
+        | Event::AgentActivity { .. }
+        | Event::FeedbackClosed { .. }
+        | Event::Checkpoint { .. }
+        | Event::PhaseFinished { .. }
+        | Event::RunFinished { .. } => None,
+    }
+}
+
+/// Progress of one drive.
+pub(crate) struct Progress {
+    tally: Tally,
+    paint: Paint,
+    view: View,
+}
+
+enum View {
+    Silent,
+    Lines,
+    Bars(Bars),
+}
+
+impl Progress {
+    /// Progress as the terminal and the environment have it.
+    pub(crate) fn new() -> Self {
+        let setting = std::env::var("CW_DRIVE_PROGRESS").ok();
+        let paint = Paint(output::err_colours());
+        let view = match choose(setting.as_deref(), std::io::stderr().is_terminal()) {
+            Kind::Silent => View::Silent,
+            Kind::Lines => View::Lines,
+            Kind::Bars => View::Bars(Bars::new(paint)),
+        };
+        Self { tally: Tally::default(), paint, view }
+    }
+
+    pub(crate) fn event(&mut self, event: &ProgressEvent) {
+        self.tally.take(&event.event);
+        let left = line(&event.event, self.paint);
+        match &mut self.view {
+            View::Silent => {}
+            View::Lines => {
+                if let Some(line) = left {
+                    output::err(&format!("{line}\n"));
+                }
+            }
+            View::Bars(bars) => {
+                if let Some(line) = left {
+                    bars.scroll(&line);
+                }
+                bars.show(&self.tally);
+            }
+        }
+    }
+
+    /// Something that has to be seen, whatever is shown otherwise.
+    pub(crate) fn note(&self, text: &str) {
+        match &self.view {
+            View::Bars(bars) => bars.scroll(text),
+            View::Silent | View::Lines => output::err(&format!("{text}\n")),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let View::Bars(bars) = &self.view {
+            bars.clear();
+        }
+    }
+}
+
+/// A bar for the run, and below it a line for each running agent.
+struct Bars {
+    multi: MultiProgress,
+    main: ProgressBar,
+    agents: BTreeMap<WorkerId, ProgressBar>,
+    agent_style: ProgressStyle,
+}
+
+impl Bars {
+    fn new(paint: Paint) -> Self {
+        let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        let (bar, agent) = if paint.0 {
+            (
+                "{bar:30.green/dim} {pos}/{len}  {elapsed:>4.dim}  {wide_msg}",
+                "  {spinner:.dim} {prefix}  {wide_msg:.dim}",
+            )
+        } else {
+            ("{bar:30} {pos}/{len}  {elapsed:>4}  {wide_msg}", "  {spinner} {prefix}  {wide_msg}")
+        };
+        // Both templates are constants; one that does not parse leaves the default, which shows the same things.
+        let main_style = ProgressStyle::with_template(bar).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let agent_style = ProgressStyle::with_template(agent).unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let main = multi.add(ProgressBar::new(0).with_style(main_style.progress_chars("━╸─")));
+        main.enable_steady_tick(Duration::from_millis(250));
+        Self { multi, main, agents: BTreeMap::new(), agent_style }
+    }
+
+    fn show(&mut self, tally: &Tally) {
+        self.agents.retain(|worker, bar| {
+            let stays = tally.running.contains_key(worker);
+            if !stays {
+                bar.finish_and_clear();
+                self.multi.remove(bar);
+            }
+            stays
+        });
+        for (worker, running) in &tally.running {
+            if !self.agents.contains_key(worker) && self.agents.len() < AGENT_LINES {
+                let bar = self.multi.add(ProgressBar::new_spinner().with_style(self.agent_style.clone()));
+                bar.enable_steady_tick(Duration::from_millis(120));
+                self.agents.insert(worker.clone(), bar);
+            }
+            if let Some(bar) = self.agents.get(worker) {
+                if bar.prefix() != running.label {
+                    bar.set_prefix(running.label.clone());
+                }
+                bar.set_message(running.activity.clone());
+            }
+        }
+        self.main.set_length(tally.planned);
+        self.main.set_position(tally.done);
+        self.main.set_message(tally.message());
+    }
+
+    fn scroll(&self, line: &str) {
+        // A terminal that cannot be written to shows nothing, and no more can be done about it.
+        let _ = self.multi.println(line);
+    }
+
+    fn clear(&self) {
+        for bar in self.agents.values() {
+            bar.finish_and_clear();
+        }
+        self.main.finish_and_clear();
+        let _ = self.multi.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn event(value: &Value) -> Event {
+        serde_json::from_value(value.clone()).unwrap()
+    }
+
+    fn dispatched(worker: &str, attempt: u32) -> Event {
+        event(&json!({"type": "taskDispatched", "taskId": "map:a", "workerId": worker, "phase": "map", "agent": "mine",
+            "attempt": attempt}))
+    }
+
+    #[test]
+    fn the_setting_and_the_terminal_decide() {
+        for (setting, terminal, kind) in [
+            (None, true, Kind::Bars),
+            (None, false, Kind::Lines),
+            (Some("1"), false, Kind::Lines),
+            (Some("1"), true, Kind::Bars),
+            (Some("0"), true, Kind::Silent),
+            (Some("0"), false, Kind::Silent),
+        ] {
+            assert_eq!(choose(setting, terminal), kind, "{setting:?} {terminal}");
+        }
+    }
+
+    #[test]
+    fn a_tally_follows_a_run_with_a_retry_a_loop_and_a_parked_task() {
+        let mut tally = Tally::default();
+        tally.take(&event(&json!({"type": "runStarted", "workflowId": "w", "title": "T", "plannedWorkers": 2,
+            "completedWorkers": 1, "resumed": true})));
+        tally.take(&event(&json!({"type": "phaseStarted", "phase": "map", "title": "Map", "tasks": 2, "width": 2})));
+        tally.take(&dispatched("w1", 1));
+        tally.take(&event(&json!({"type": "agentActivity", "taskId": "map:a", "workerId": "w1",
+            "text": "\u{1b}[1mreading\u{1b}[0m src"})));
+        assert_eq!(tally.message(), "Map, 1 running");
+        assert_eq!(tally.running.values().next().unwrap().activity, "reading src");
+        tally.take(&event(&json!({"type": "taskRetrying", "taskId": "map:a", "workerId": "w1", "attempt": 1,
+            "maxAttempts": 2, "code": "c", "reason": "r"})));
+        assert_eq!(tally.message(), "Map");
+        tally.take(&dispatched("w2", 2));
+        assert_eq!(tally.running.values().next().unwrap().label, "map:a (mine, attempt 2)");
+        tally.take(&event(&json!({"type": "taskParked", "taskId": "map:a", "workerId": "w2", "phase": "map",
+            "attempts": 2, "code": "c", "reason": "r"})));
+        tally.take(&event(&json!({"type": "taskAccepted", "taskId": "map:b", "workerId": "w3", "phase": "map",
+            "source": "agent", "summary": "s", "findings": 0})));
+        assert_eq!((tally.planned, tally.done, tally.parked), (3, 2, 1), "the plan grew");
+        assert_eq!(tally.message(), "Map, 1 parked");
+    }
+
+    #[test]
+    fn events_that_matter_leave_a_line_without_escapes() {
+        for (value, expected) in [
+            (
+                json!({"type": "runStarted", "workflowId": "w", "title": "T", "plannedWorkers": 4, "completedWorkers": 0,
+                    "resumed": false}),
+                Some(" driving T: 4 tasks"),
+            ),
+            (
+                json!({"type": "runStarted", "workflowId": "w", "title": "T", "plannedWorkers": 4, "completedWorkers": 3,
+                    "resumed": true}),
+                Some("resuming T: 3 of 4 tasks accepted"),
+            ),
+            (
+                json!({"type": "taskAccepted", "taskId": "a", "workerId": "w", "phase": "p", "source": "cache",
+                    "summary": "two\n\u{1b}[31mlines", "findings": 2}),
+                Some("accepted a from the cache, 2 findings: two lines"),
+            ),
+            (
+                json!({"type": "taskParked", "taskId": "a", "workerId": "w", "phase": "p", "attempts": 1, "code": "c",
+                    "reason": "no evidence"}),
+                Some("  parked a after 1 attempt: no evidence"),
+            ),
+            (
+                json!({"type": "stopRequested", "mode": "graceful", "by": "client"}),
+                Some("stopping when what is in flight has settled, asked by client"),
+            ),
+            (json!({"type": "agentActivity", "taskId": "a", "workerId": "w", "text": "x"}), None),
+        ] {
+            assert_eq!(line(&event(&value), Paint(false)).as_deref(), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Keeps an editor's diagnostics in step with the runs of this session. A change marks its run; the marked runs are read
+//! again a moment later, so that many changes cost one reading, and only files whose diagnostics changed are told of.
+//!
+//! Must not: hold up who marks a run, or pile up for a client that does not read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use flowdrive_engine::EngineError;
+use flowdrive_protocol::event::{Event, ProgressEvent};
+use flowdrive_protocol::ids::RunId;
+use flowdrive_protocol::method::{ListFeedbackParams, ShowRunParams};
+use serde_json::json;
+use tokio::sync::Notify;
+use tower_lsp::lsp_types::{CodeActionOrCommand, Diagnostic, Range, Url};
+
+use super::backend::Backend;
+use super::diagnostics::{self, ByFile, Run};
+use super::outbox::Outbox;
+
+/// Changes within this time are read together.
+const GATHER: Duration = Duration::from_millis(200);
+/// Tasks read at once.
+const PAGE: u32 = 1000;
+
+/// A run: its workspace and its id.
+type Key = (String, RunId);
+
+const OFF: u8 = 0;
+const ON: u8 = 1;
+const WITH_RELATED: u8 = 2;
+
+/// The publisher. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Publisher {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    backend: Arc<dyn Backend>,
+    outbox: Outbox,
+    mode: AtomicU8,
+    marked: Mutex<BTreeSet<Key>>,
+    wake: Notify,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Default)]
+struct Shown {
+    runs: BTreeMap<Key, Showing>,
+    /// Files whose diagnostics changed since they were last published.
+    changed: BTreeSet<Url>,
+}
+
+/// What is shown of one run.
+#[derive(Default)]
+struct Showing {
+    files: ByFile,
+    /// Its drive has ended: the next run of the workspace takes its place.
+    ended: bool,
+}
+
+impl Shown {
+    /// A new run clears what is shown of those of its workspace that have ended.
+    fn begin(&mut self, key: Key) {
+        let replaced = self.runs.extract_if(.., |other, showing| showing.ended && other.0 == key.0 && *other != key);
+        let files: Vec<Url> = replaced.flat_map(|(_, showing)| showing.files.into_keys()).collect();
+        self.changed.extend(files);
+        self.runs.entry(key).or_default().ended = false;
+    }
+
+    /// Takes over what a run has to show now.
+    fn replace(&mut self, key: &Key, files: ByFile) {
+        let Some(showing) = self.runs.get_mut(key) else { return };
+        let before = std::mem::replace(&mut showing.files, files);
+        let differs = |file: &&Url| before.get(*file) != showing.files.get(*file);
+        let changed: Vec<Url> = before.keys().chain(showing.files.keys()).filter(differs).cloned().collect();
+        self.changed.extend(changed);
+    }
+
+    fn of_file(&self, file: &Url) -> Vec<Diagnostic> {
+        self.runs.values().filter_map(|showing| showing.files.get(file)).flatten().cloned().collect()
+    }
+}
+
+impl Publisher {
+    pub(crate) fn new(backend: Arc<dyn Backend>, outbox: Outbox) -> Self {
+        let shared = Shared {
+            backend,
+            outbox,
+            mode: AtomicU8::new(OFF),
+            marked: Mutex::default(),
+            wake: Notify::new(),
+            shown: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Begins to publish, for a client that can show diagnostics.
+    pub(crate) fn enable(&self, related: bool) {
+        self.shared.mode.store(if related { WITH_RELATED } else { ON }, Ordering::Relaxed);
+    }
+
+    fn is_on(&self) -> bool {
+        self.shared.mode.load(Ordering::Relaxed) != OFF
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shared.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn marked(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+        self.shared.marked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of an event that may change what is shown.
+    pub(crate) fn note(&self, workspace: Option<&str>, event: &ProgressEvent) {
+        let Some(workspace) = workspace.filter(|_| self.is_on()) else { return };
+        let key = || (workspace.to_owned(), event.run_id.clone());
+        match &event.event {
+            Event::RunStarted { .. } => {
+                self.shown().begin(key());
+                self.mark(key());
+            }
+            Event::RunFinished { .. } => {
+                if let Some(showing) = self.shown().runs.get_mut(&key()) {
+                    showing.ended = true;
+                }
+                self.mark(key());
+            }
+            Event::TaskAccepted { findings: 1.., .. } | Event::FeedbackOpened { .. } | Event::FeedbackClosed { .. } => {
+                self.mark(key());
+            }
+            _ => {}
+        }
+    }
+
+    /// Has a run read again, if it is shown.
+    pub(crate) fn mark(&self, key: Key) {
+        if self.is_on() {
+            self.marked().insert(key);
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// What can be done at a place in a file.
+    pub(crate) fn actions(&self, file: &Url, range: Range) -> Vec<CodeActionOrCommand> {
+        diagnostics::actions(&self.shown().of_file(file), range)
+    }
+
+    /// Publishes, for as long as the server runs.
+    pub(crate) async fn publish(self) {
+        loop {
+            self.shared.wake.notified().await;
+            tokio::time::sleep(GATHER).await;
+            let marked = std::mem::take(&mut *self.marked());
+            for key in marked {
+                if !self.shown().runs.contains_key(&key) {
+                    continue;
+                }
+                match self.read(&key).await {
+                    Ok(files) => self.shown().replace(&key, files),
+                    Err(error) => tracing::warn!(run = %key.1, %error, "the run's findings could not be read"),
+                }
+            }
+            let files = std::mem::take(&mut self.shown().changed);
+            for file in files {
+                // Not more than the client takes.
+                self.shared.outbox.room().await;
+                let diagnostics = self.shown().of_file(&file);
+                let params = json!({"uri": file, "diagnostics": diagnostics});
+                let message = json!({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params});
+                self.shared.outbox.answer(&message);
+            }
+        }
+    }
+
+    async fn read(&self, key: &Key) -> Result<ByFile, EngineError> {
+        let related = self.shared.mode.load(Ordering::Relaxed) == WITH_RELATED;
+        let mut by_file = ByFile::new();
+        let mut offset = 0;
+        loop {
+            let params = ShowRunParams {
+                workspace: Some(key.0.clone()),
+                run_id: key.1.clone(),
+                since_seq: None,
+                task_offset: offset,
+                task_limit: Some(PAGE),
+            };
+            let view = self.shared.backend.show_run(params).await?;
+            let run = Run { workspace: &key.0, id: &key.1, report: &view.report_path, related };
+            diagnostics::add_findings(run, &view.tasks, &mut by_file);
+            offset += PAGE;
+            if view.tasks.is_empty() || offset >= view.total_tasks {
+                let params = ListFeedbackParams { workspace: Some(key.0.clone()), run_id: key.1.clone(), status: None };
+                let records = self.shared.backend.list_feedback(params).await?.feedback;
+                diagnostics::add_feedback(run, &records, &mut by_file);
+                return Ok(by_file);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outbox::Limits;
+    use super::super::tests::fake::{Fake, accepted, started};
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_for_a_client_that_shows_no_diagnostics() {
+        let (outbox, _requests) = Outbox::new(Limits::default());
+        let publisher = Publisher::new(Arc::new(Fake::default()), outbox);
+        let mut accepted = accepted("r", 2);
+        if let Event::TaskAccepted { findings, .. } = &mut accepted.event {
+            *findings = 1;
+        }
+        for on in [false, true] {
+            publisher.note(Some("/ws"), &started("r"));
+            publisher.note(Some("/ws"), &accepted);
+            assert_eq!((publisher.marked().len(), publisher.shown().runs.len()), (usize::from(on), usize::from(on)));
+            publisher.enable(false);
+        }
+    }
+}

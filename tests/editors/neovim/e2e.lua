@@ -1,0 +1,299 @@
+--- The plugin in a real Neovim against the real server: drive, watch, report, preview, park, resolve, resume, stop, crash.
+local here = vim.fn.fnamemodify(debug.getinfo(1, "S").source:sub(2), ":p:h")
+package.path = here .. "/?.lua;" .. package.path
+local t = require("check")
+local session = require("session")
+local flowdrive = session.flowdrive
+local function state_of(id)
+  return assert(require("flowdrive.runs").get(id), "no run " .. tostring(id))
+end
+
+t.capture_messages()
+t.script_prompts()
+
+--- The run that the newest message is about.
+local function run_id(message)
+  return assert(message.text:match("flowdrive: (%S+) is "), message.text)
+end
+
+--- Ends the running server and starts the next one with these options.
+local function restart(init_options)
+  local client = session.client()
+  if client then
+    require("flowdrive.client").stop(client, 5000)
+    t.eventually("the old server's end", function()
+      return not session.client()
+    end)
+  end
+  session.configure(init_options)
+  t.clear()
+end
+
+local progress = {}
+vim.api.nvim_create_autocmd("LspProgress", {
+  callback = function(args)
+    local params = args.data.params
+    progress[#progress + 1] = {
+      kind = params.value.kind,
+      percentage = params.value.percentage,
+      title = params.value.title,
+      token = params.token,
+    }
+  end,
+})
+
+t.test("a missing server program is one clear message that names it", function()
+  require("flowdrive").setup({ cmd = { "/nowhere/flowdrive", "serve" } })
+  flowdrive("runs")
+  local message = t.message("/nowhere/flowdrive")
+  t.same(message.level, vim.log.levels.ERROR)
+  t.contains(message.text, "setup(")
+  restart()
+end)
+
+t.test("an agent configuration that the server refuses is said, and leaves no server", function()
+  restart({ agents = { bad = { command = "not a list" } } })
+  flowdrive("runs")
+  t.message("refused the handshake")
+  t.eventually("no server", function()
+    return #session.servers() == 0
+  end)
+  restart()
+end)
+
+local complete
+t.test("a drive asks for the workflow and its inputs, and completes", function()
+  progress = {}
+  t.answers = { "quick-survey", session.question }
+  flowdrive("drive")
+  local message = t.message("is complete")
+  complete = run_id(message)
+  t.same(t.prompts[1], "Workflow")
+  t.contains(t.prompts[2], "question (string)")
+  t.same(message.level, vim.log.levels.INFO)
+  t.same(state_of(complete).status, "complete")
+  t.same(state_of(complete).completed, state_of(complete).planned)
+end)
+
+t.test("Neovim's own progress sees the drive begin, advance and end", function()
+  local kinds, last = {}, 0
+  for _, seen in ipairs(progress) do
+    kinds[seen.kind] = (kinds[seen.kind] or 0) + 1
+    t.same(seen.token, progress[1].token, "one token")
+    if seen.percentage then
+      t.same(seen.percentage >= last, true, "percentage never falls")
+      last = seen.percentage
+    end
+  end
+  t.same(progress[1] and progress[1].kind, "begin")
+  t.same(progress[#progress].kind, "end")
+  t.same({ kinds.begin, kinds["end"], (kinds.report or 0) >= 1 }, { 1, 1, true }, vim.inspect(kinds))
+end)
+
+t.test("the run buffer shows every task accepted", function()
+  local buffer = vim.fn.bufnr("flowdrive://run/" .. complete)
+  t.same(vim.fn.bufwinid(buffer) ~= -1, true, "in a window")
+  t.eventually("the final view", function()
+    local text = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), "\n")
+    return text:find("[complete]", 1, true) and select(2, text:gsub("✓", "")) == state_of(complete).planned
+  end)
+  t.same({ vim.bo[buffer].buftype, vim.bo[buffer].modifiable, vim.bo[buffer].modified }, { "nofile", false, false })
+end)
+
+t.test("findings are in the quickfix list, at lines that exist", function()
+  local list = vim.fn.getqflist({ title = 1, items = 1 })
+  t.same(list.title, "Flowdrive " .. complete)
+  local placed = 0
+  for _, item in ipairs(list.items) do
+    if item.valid == 1 then
+      placed = placed + 1
+      local path = vim.fn.bufname(item.bufnr)
+      t.same(item.lnum <= #vim.fn.readfile(path), true, path .. ":" .. item.lnum)
+    end
+  end
+  t.same(placed > 0, true, "findings with a place")
+end)
+
+t.test("findings are diagnostics with code actions, in a file opened before as in one opened after", function()
+  local files = {}
+  t.eventually("diagnostics", function()
+    for _, diagnostic in ipairs(vim.diagnostic.get()) do
+      if diagnostic.source == "flowdrive" then
+        files[#files + 1] = { name = vim.api.nvim_buf_get_name(diagnostic.bufnr), line = diagnostic.lnum }
+      end
+    end
+    return #files > 0
+  end)
+  vim.cmd.edit(vim.fn.fnameescape(files[1].name))
+  vim.api.nvim_win_set_cursor(0, { files[1].line + 1, 0 })
+  local client = session.client()
+  t.eventually("the client in the buffer", function()
+    return vim.lsp.buf_is_attached(0, client.id)
+  end)
+  t.clear()
+  vim.ui.select = function(items, options, done) -- |vim.lsp.buf.code_action()| has labels of its own
+    for _, item in ipairs(items) do
+      if options.format_item(item):find("open the report", 1, true) then
+        return done(item)
+      end
+    end
+    error("no such action")
+  end
+  vim.lsp.buf.code_action()
+  t.eventually("the report", function()
+    return vim.api.nvim_buf_get_name(0) == "flowdrive://report/" .. complete
+  end)
+  t.script_prompts()
+end)
+
+t.test("the report opens in a scratch buffer", function()
+  t.clear()
+  flowdrive("report " .. complete)
+  t.eventually("the report's buffer", function()
+    return vim.api.nvim_buf_get_name(0) == "flowdrive://report/" .. complete
+  end)
+  t.same({ vim.bo.filetype, vim.bo.buftype, vim.bo.modifiable }, { "markdown", "nofile", false })
+  t.contains(table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n"), session.question)
+end)
+
+t.test("a preview starts nothing and shows the plan", function()
+  t.clear()
+  local before = vim.fn.readdir(session.workspace .. "/.cw/runs")
+  flowdrive(('preview quick-survey question="%s"'):format(session.question))
+  t.eventually("the preview's buffer", function()
+    return vim.api.nvim_buf_get_name(0) == "flowdrive://preview/quick-survey"
+  end)
+  local text = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n")
+  t.contains(text, "Next: **dispatch**")
+  t.contains(text, "survey")
+  t.same(t.prompts, {}, "nothing is asked for when all is given")
+  t.same(vim.fn.readdir(session.workspace .. "/.cw/runs"), before)
+end)
+
+t.test("a preview of a finished run, and its resume, say complete", function()
+  t.clear()
+  flowdrive("preview " .. complete)
+  t.eventually("the preview's buffer", function()
+    return vim.api.nvim_buf_get_name(0) == "flowdrive://preview/" .. complete
+  end)
+  t.contains(table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n"), "Next: **complete**")
+  flowdrive("resume " .. complete)
+  t.message(complete .. " is complete")
+end)
+
+t.test("workflows, runs and input names complete from the running server", function()
+  t.same(vim.tbl_contains(vim.fn.getcompletion("Flowdrive drive quick", "cmdline"), "quick-survey"), true)
+  t.same(vim.fn.getcompletion("Flowdrive drive quick-survey que", "cmdline"), { "question=" })
+  t.same(vim.fn.getcompletion("Flowdrive report " .. complete:sub(1, 12), "cmdline"), { complete })
+end)
+
+t.test("a fault of the server is shown with its hint", function()
+  t.clear()
+  flowdrive("report no-such-run")
+  local message = t.message("no-such-run")
+  t.same(message.level, vim.log.levels.ERROR)
+  t.same(select(2, message.text:gsub("\n", "")) >= 1, true, "a second line says what to do: " .. message.text)
+  t.clear()
+  flowdrive("drive quick-survey question")
+  t.message("name=value")
+  flowdrive("frobnicate")
+  t.message("no subcommand")
+end)
+
+local parked
+t.test("an agent that fails parks its tasks, and says how to go on", function()
+  restart({ agents = { broken = { command = { "false" } } }, defaultAgent = "broken" })
+  flowdrive(('drive quick-survey question="%s"'):format(session.question))
+  local message = t.message("is parked")
+  parked = run_id(message)
+  t.same(message.level, vim.log.levels.WARN)
+  t.contains(message.text, ":Flowdrive resolve")
+  t.same(next(state_of(parked).feedback) ~= nil, true, "feedback is known")
+end)
+
+t.test("feedback is resolved by retry, with guidance, until none is open", function()
+  local open = vim.tbl_count(state_of(parked).feedback)
+  for _ = 1, open do
+    t.clear()
+    local task = assert(next(state_of(parked).feedback))
+    t.answers = { state_of(parked).feedback[task].task, "retry", "look in src" }
+    flowdrive("resolve " .. parked)
+    t.message("tries the task again")
+    t.same(t.prompts, { "Feedback", "Resolution", "Guidance for the next attempt: " })
+  end
+  t.same(state_of(parked).feedback, {})
+  t.clear()
+  flowdrive("resolve")
+  t.message("no feedback waits for you here")
+end)
+
+t.test("a dismissed prompt does nothing and says nothing", function()
+  t.clear()
+  t.answers = { false }
+  flowdrive("report")
+  t.eventually("the prompt", function()
+    return #t.prompts == 1
+  end)
+  vim.wait(50)
+  t.same(t.messages, {})
+end)
+
+t.test("with an agent that works, the parked run is resumed to its end", function()
+  restart({ defaultAgent = "builtin:survey" })
+  flowdrive("resume " .. parked)
+  t.message(parked .. " is complete")
+  t.same(state_of(parked).status, "complete")
+end)
+
+t.test(":checkhealth shows the server's own checks", function()
+  vim.cmd("checkhealth flowdrive")
+  local text = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n")
+  t.contains(text, "server program: " .. session.server)
+  t.contains(text, "flowdrive: server ")
+  vim.cmd("bwipeout!")
+end)
+
+--- Starts a drive whose agents sleep, and waits for them.
+local function sleeping_drive()
+  local folder = vim.fn.tempname()
+  vim.fn.mkdir(folder, "p")
+  restart({ agents = { slow = session.sleeper(folder) }, defaultAgent = "slow" })
+  flowdrive(('drive quick-survey question="%s"'):format(session.question))
+  t.eventually("an agent that sleeps", function()
+    return #session.sleepers(folder) > 0
+  end)
+  t.eventually("its run", function()
+    return #require("flowdrive.runs").active() == 1
+  end)
+  return folder, require("flowdrive.runs").active()[1]
+end
+
+t.test("a drive is stopped at once, its agents are gone, and the status line follows", function()
+  local folder, run = sleeping_drive()
+  t.contains(require("flowdrive").status(), "flowdrive 0/" .. run.planned)
+  vim.cmd("Flowdrive! stop")
+  t.message("stopped")
+  for _, pid in ipairs(session.sleepers(folder)) do
+    t.same(session.alive(pid), false, "agent " .. pid .. " lives")
+  end
+  t.same(require("flowdrive").status(), "")
+end)
+
+local interrupted
+t.test("a server that dies mid-drive is told, with the way to carry on", function()
+  local _, run = sleeping_drive()
+  interrupted = run.id
+  vim.uv.kill(session.servers()[1], "sigkill")
+  local message = t.message("carries it on")
+  t.contains(message.text, ":Flowdrive resume " .. run.id)
+  t.same(run.status, "interrupted")
+  t.same(require("flowdrive").status(), "")
+end)
+
+t.test("the interrupted run is resumed to its end by the next server", function()
+  restart({ defaultAgent = "builtin:survey" })
+  flowdrive("resume " .. interrupted)
+  t.message(interrupted .. " is complete")
+end)
+
+t.finish()
