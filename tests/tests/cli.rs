@@ -77,7 +77,7 @@ fn the_exit_code_tells_how_it_ended() {
     let ws = TestWorkspace::new();
     ws.write("mine.toml", WORKFLOW);
     let once = run(&ws, &["drive", "mine.toml", "--concurrency", "1", "--once", "--json"]);
-    assert_eq!(once.status.code(), Some(5), "in progress: {}", text(&once));
+    assert_eq!(once.status.code(), Some(4), "a stopped run is blocked: {}", text(&once));
 
     ws.configure(&config::config([("idle", config::fixture(&ws, &["--kind", "no-evidence"]))]));
     let parked = run(&ws, &["drive", "mine.toml", "--json"]);
@@ -152,7 +152,7 @@ async fn an_interrupt_settles_what_is_in_flight_and_says_how_to_go_on() {
     .await;
     ws.open_gate("gate");
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(5), "in progress: {}", text(&output));
+    assert_eq!(output.status.code(), Some(4), "a stopped run is blocked: {}", text(&output));
     assert!(text(&output).contains("flowdrive resume"), "{}", text(&output));
     assert_eq!(ws.agent_runs().len(), 1, "nothing new was started");
     census::assert_none(ws.root(), &[], "after an interrupt");

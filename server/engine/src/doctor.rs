@@ -29,7 +29,12 @@ pub(crate) fn examine(agents: &Agents, delegator: &Delegator, workspace: Option<
     }
 }
 
-fn check(name: impl Into<String>, status: CheckStatus, message: impl Into<String>, hint: Option<String>) -> DoctorCheck {
+fn check(
+    name: impl Into<String>,
+    status: CheckStatus,
+    message: impl Into<String>,
+    hint: Option<String>,
+) -> DoctorCheck {
     DoctorCheck { name: name.into(), status, message: message.into(), hint }
 }
 
@@ -37,9 +42,12 @@ fn agent_check(agent: &Agent, default: bool, delegator: &Delegator) -> DoctorChe
     let name = format!("agent {}{}", agent.name, if default { " (default)" } else { "" });
     let shown = delegator.describe(agent, agent.model.as_deref());
     match &agent.target {
-        Target::Endpoint { .. } => {
-            check(name, CheckStatus::Ok, format!("posts to {shown}"), Some("not asked: a check starts nothing".to_owned()))
-        }
+        Target::Endpoint { .. } => check(
+            name,
+            CheckStatus::Ok,
+            format!("posts to {shown}"),
+            Some("not asked: a check starts nothing".to_owned()),
+        ),
         Target::Command { argv, preset, .. } => {
             let program = argv.first().map(String::as_str).unwrap_or_default();
             match on_path(program) {

@@ -343,8 +343,7 @@ impl Engine {
         let engine = self.clone();
         blocking(move || {
             let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
-            let feedback =
-                engine.with_state(&paths, &params.run_id, |state| view::feedback(state, params.status))?;
+            let feedback = engine.with_state(&paths, &params.run_id, |state| view::feedback(state, params.status))?;
             Ok(ListFeedbackResult { feedback })
         })
         .await
@@ -390,7 +389,8 @@ impl Engine {
     /// None at present.
     pub async fn doctor(&self, params: DoctorParams) -> Result<DoctorResult, EngineError> {
         let engine = self.clone();
-        blocking(move || Ok(doctor::examine(&engine.agents(), &engine.shared.delegator, params.workspace.as_deref()))).await
+        blocking(move || Ok(doctor::examine(&engine.agents(), &engine.shared.delegator, params.workspace.as_deref())))
+            .await
     }
 
     /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No
@@ -420,12 +420,7 @@ impl Engine {
         self.with_state(&paths, id, |state| view::summary(state, driving))
     }
 
-    fn with_state<T>(
-        &self,
-        paths: &RunPaths,
-        id: &RunId,
-        look: impl FnOnce(&RunState) -> T,
-    ) -> Result<T, EngineError> {
+    fn with_state<T>(&self, paths: &RunPaths, id: &RunId, look: impl FnOnce(&RunState) -> T) -> Result<T, EngineError> {
         let shared = self.shared.drives.get(&paths.dir).map(|drive| drive.state);
         match shared {
             Some(state) => Ok(look(&record::read(&state))),
@@ -481,7 +476,9 @@ fn settings(agents: &Agents, params: &DriveParams) -> Result<DriveSettings, Engi
 
 fn open_workspace(path: Option<&str>) -> Result<Workspace, EngineError> {
     let path = path.ok_or_else(|| {
-        EngineError::InvalidParams("missing field workspace: the absolute path of the folder the run is about".to_owned())
+        EngineError::InvalidParams(
+            "missing field workspace: the absolute path of the folder the run is about".to_owned(),
+        )
     })?;
     Ok(Workspace::open(Path::new(path))?)
 }
@@ -492,7 +489,9 @@ fn nothing_selected() -> EngineError {
 
 fn process_environment() -> BTreeMap<String, String> {
     // A variable that is not UTF-8 cannot be named in a policy, and is not passed on.
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 /// Runs what may touch the disk away from the threads that serve clients.

@@ -66,9 +66,10 @@ impl From<ResolutionRefused> for EngineError {
                 "name a node <run>:verifier:<task> of an accepted task with evidence, or a gated commit <run>:commit:<id>",
             ),
             ResolutionRefused::Closed(..) => (ErrorKind::ResolutionRefused, "nothing is left to do for this record"),
-            ResolutionRefused::NothingToRetry(_) => {
-                (ErrorKind::ResolutionRefused, "only a record of a parked task can be retried; use resolved or rejected")
-            }
+            ResolutionRefused::NothingToRetry(_) => (
+                ErrorKind::ResolutionRefused,
+                "only a record of a parked task can be retried; use resolved or rejected",
+            ),
         };
         Self::new(kind, message, hint)
     }

@@ -60,5 +60,6 @@ pub(crate) fn new_run_id(workflow: &WorkflowId) -> Result<RunId, EngineError> {
     let digest = sha256_hex(seed);
     let hex = digest.trim_start_matches("sha256:").chars().take(6).collect::<String>();
     let name: String = workflow.as_str().chars().take(120).collect();
-    RunId::new(format!("{name}-{}-{hex}", Timestamp::now().compact())).map_err(|fault| EngineError::internal(fault.to_string()))
+    RunId::new(format!("{name}-{}-{hex}", Timestamp::now().compact()))
+        .map_err(|fault| EngineError::internal(fault.to_string()))
 }

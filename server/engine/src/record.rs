@@ -58,16 +58,9 @@ impl Record {
     /// # Errors
     /// When the record does not add up, was written by a newer Flowdrive, or cannot be read.
     pub fn open(paths: RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
-        let mut fold = Fold::from_snapshot(&paths, run_id)?;
-        let from = fold.position.clone();
-        let (journal, end) = match Journal::open_with(&paths, run_id, from, &mut |entry| fold.take(&paths, run_id, entry)) {
-            Err(StoreError::PositionUnknown { .. }) => {
-                tracing::warn!(path = %paths.state.display(), "the snapshot does not fit the journal; rebuilding it");
-                fold = Fold::default();
-                Journal::open_with(&paths, run_id, None, &mut |entry| fold.take(&paths, run_id, entry))?
-            }
-            other => other?,
-        };
+        // From its first line on, not from the snapshot: whoever goes on with a run stands on all of its record.
+        let mut fold = Fold::default();
+        let (journal, end) = Journal::open_with(&paths, run_id, None, &mut |entry| fold.take(&paths, run_id, entry))?;
         if let Some(torn) = end.torn {
             tracing::warn!(path = %paths.journal.display(), bytes = torn.bytes, "cut off a torn last line");
         }
@@ -96,8 +89,8 @@ impl Record {
         let at = Timestamp::now();
         let report = self.paths.report.to_string_lossy();
         // Folded first: an event that does not fit must not reach the journal.
-        let events =
-            fold(&mut state, event, at, &report).map_err(|fault| unfit(&self.paths, self.journal.position().seq + 1, &fault))?;
+        let events = fold(&mut state, event, at, &report)
+            .map_err(|fault| unfit(&self.paths, self.journal.position().seq + 1, &fault))?;
         drop(state);
         self.journal.append_at(event, at)?;
         self.announce.extend(events);
@@ -178,7 +171,12 @@ pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreErr
 ///
 /// # Errors
 /// As [`Record::open`].
-pub fn replay(paths: &RunPaths, run_id: &RunId, since: u64, limit: usize) -> Result<(Vec<ProgressEvent>, bool), StoreError> {
+pub fn replay(
+    paths: &RunPaths,
+    run_id: &RunId,
+    since: u64,
+    limit: usize,
+) -> Result<(Vec<ProgressEvent>, bool), StoreError> {
     let mut fold = Fold { keep_after: Some(since), ..Fold::default() };
     read_entries_with(paths, run_id, None, &mut |entry| match entry {
         Some(entry) => fold.take(paths, run_id, entry),
@@ -253,7 +251,12 @@ impl Fold {
 }
 
 /// Folds an event in and numbers what clients are told of it.
-fn fold(state: &mut RunState, event: &JournalEvent, at: Timestamp, report: &str) -> Result<Vec<ProgressEvent>, FoldError> {
+fn fold(
+    state: &mut RunState,
+    event: &JournalEvent,
+    at: Timestamp,
+    report: &str,
+) -> Result<Vec<ProgressEvent>, FoldError> {
     state.apply(event, at)?;
     let events = client_events(event, state, report);
     Ok(events

@@ -1,5 +1,6 @@
 //! The decision core, driven by a simulation: agents end in any order, in any way; the same decisions and events as a
 //! real drive, no process and no disk.
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -109,7 +110,8 @@ impl Sim {
     fn settle(&mut self, which: usize, fate: Fate) {
         let (task, worker) = self.in_flight.remove(which);
         let id = self.state.tasks[task].id.clone();
-        let failure = |transient| Failure { code: "agent-exit".into(), reason: "it broke".into(), transient, by_agent: true };
+        let failure =
+            |transient| Failure { code: "agent-exit".into(), reason: "it broke".into(), transient, by_agent: true };
         let failure = match fate {
             Fate::Good { findings } => {
                 let finding = |n: u8| Finding {
@@ -155,12 +157,24 @@ impl Sim {
                 not_before,
             }),
             After::Park { attempts, reason } => {
-                let fault =
-                    feedback::Fault { code: &failure.code, message: &reason, stage: None, source: None, task: Some((&id, &worker)) };
+                let fault = feedback::Fault {
+                    code: &failure.code,
+                    message: &reason,
+                    stage: None,
+                    source: None,
+                    task: Some((&id, &worker)),
+                };
                 let name = format!("{}-{number}", id.as_str().replace([':', '@'], "_"));
                 let record = feedback::open(&self.state.run_id, &fault, &name, now).unwrap();
                 let feedback = Box::new(record);
-                self.apply(&JournalEvent::TaskParked { task: id, worker, attempts, code: failure.code, reason, feedback });
+                self.apply(&JournalEvent::TaskParked {
+                    task: id,
+                    worker,
+                    attempts,
+                    code: failure.code,
+                    reason,
+                    feedback,
+                });
             }
         }
     }
@@ -322,9 +336,11 @@ fn iteration_bound_is_the_references_formula() {
 
 #[test]
 fn loops_run_while_findings_come_and_stop_at_their_cap() {
-    let workflow = |rounds: u32, until: serde_json::Value| json!({ "schemaVersion": 1, "id": "w", "title": "t",
+    let workflow = |rounds: u32, until: serde_json::Value| {
+        json!({ "schemaVersion": 1, "id": "w", "title": "t",
         "phases": [{ "id": "hunt", "tasks": [{ "id": "t", "prompt": "p" }], "loop": { "maxRounds": rounds, "until": until } },
-                   { "id": "end", "tasks": [{ "id": "e", "prompt": "p" }] }] });
+                   { "id": "end", "tasks": [{ "id": "e", "prompt": "p" }] }] })
+    };
     let mut sim = Sim::new(workflow(5, json!({ "noNewFindings": true })), None, false);
     let fate = |id: &str, _| if id == "t" || id == "t@r2" { Fate::Good { findings: 1 } } else { GOOD };
     assert_eq!(sim.run(|_| 0, fate), End::Complete);
@@ -343,7 +359,10 @@ fn loops_run_while_findings_come_and_stop_at_their_cap() {
 
 fn fates() -> impl Strategy<Value = BTreeMap<(String, usize), u8>> {
     prop::collection::btree_map(
-        ((0..6usize, any::<bool>()).prop_map(|(n, map)| if map { format!("map:{n}") } else { "verdict:0".into() }), 1..6usize),
+        (
+            (0..6usize, any::<bool>()).prop_map(|(n, map)| if map { format!("map:{n}") } else { "verdict:0".into() }),
+            1..6usize,
+        ),
         0..4u8,
         0..20,
     )

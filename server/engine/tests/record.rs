@@ -1,4 +1,5 @@
 //! A run's record: what is recorded is what is read, by its writer, by readers, with and without the snapshot.
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

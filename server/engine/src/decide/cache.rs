@@ -50,7 +50,8 @@ pub fn key(state: &RunState, task: usize, incremental: bool, delegation: &str) -
         }
         part(&format!("input {}", cache.key_input), &json!(value));
     }
-    let digest = sha256_hex(to_string(&json!({ "v": 1, "incremental": incremental, "parts": parts })).unwrap_or_default());
+    let digest =
+        sha256_hex(to_string(&json!({ "v": 1, "incremental": incremental, "parts": parts })).unwrap_or_default());
     Ok(CacheKey { digest, parts })
 }
 
@@ -78,5 +79,9 @@ pub fn difference(wanted: &CacheKey, kept: &CacheKey) -> String {
         .filter(|(name, digest)| kept.parts.get(*name) != Some(digest))
         .map(|(name, _)| name.as_str())
         .collect();
-    if changed.is_empty() { "it was kept under other rules".to_owned() } else { format!("{} changed", changed.join(", ")) }
+    if changed.is_empty() {
+        "it was kept under other rules".to_owned()
+    } else {
+        format!("{} changed", changed.join(", "))
+    }
 }

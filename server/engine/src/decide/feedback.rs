@@ -1,10 +1,10 @@
 //! Feedback records: what opens one, and what may close one.
 
+use flowdrive_protocol::SCHEMA_VERSION;
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackSource, FeedbackStatus, Resolution};
 use flowdrive_protocol::ids::{FeedbackId, RunId, TaskId, WorkerId};
 use flowdrive_protocol::method::ResolveFeedbackParams;
 use flowdrive_protocol::time::Timestamp;
-use flowdrive_protocol::SCHEMA_VERSION;
 use thiserror::Error;
 
 use crate::accept::feedback::{self as class, classify};
@@ -140,9 +140,11 @@ pub fn check(state: &RunState, params: &ResolveFeedbackParams) -> Result<Option<
             }
         }
         Resolution::Retry => {
-            let parked = record.task_id.as_ref().and_then(|task| state.task_by_id(task)).is_some_and(|place| {
-                state.tasks[place].status == flowdrive_protocol::run::TaskStatus::Failed
-            });
+            let parked = record
+                .task_id
+                .as_ref()
+                .and_then(|task| state.task_by_id(task))
+                .is_some_and(|place| state.tasks[place].status == flowdrive_protocol::run::TaskStatus::Failed);
             if !parked {
                 return Err(ResolutionRefused::NothingToRetry(id.clone()));
             }

@@ -1,7 +1,7 @@
 //! How a drive ends: the run's status, the reason, and the last step.
 
-use flowdrive_protocol::run::{RunStatus, Step, StepAction, StepStatus, StopMode};
 use flowdrive_protocol::SCHEMA_VERSION;
+use flowdrive_protocol::run::{RunStatus, Step, StepAction, StepStatus, StopMode};
 
 use super::next::End;
 use crate::model::state::RunState;
@@ -56,7 +56,9 @@ pub fn conclude(state: &RunState, end: &End, by: &str, committed: bool) -> Concl
         End::Parked if state.parked() > 0 => parked(state),
         End::Parked => blocked("no eligible worker (a parked/failed worker blocks the phase gate)".to_owned(), None),
         End::Budget { task, spent, budget } => blocked(
-            format!("token budget exhausted: {spent} recorded tokens >= budget {budget} — refusing to spawn further agents"),
+            format!(
+                "token budget exhausted: {spent} recorded tokens >= budget {budget} — refusing to spawn further agents"
+            ),
             Some(*task),
         ),
         End::NoAgent { task, agent } => blocked(
@@ -79,8 +81,13 @@ pub fn commit_refused(state: &RunState, message: &str) -> Conclusion {
 
 fn parked(state: &RunState) -> Conclusion {
     let open = state.open_feedback();
-    let tasks = if state.parked() == 1 { "1 task is parked".to_owned() } else { format!("{} tasks are parked", state.parked()) };
-    let records = if open == 1 { "1 feedback record is open".to_owned() } else { format!("{open} feedback records are open") };
+    let tasks = if state.parked() == 1 {
+        "1 task is parked".to_owned()
+    } else {
+        format!("{} tasks are parked", state.parked())
+    };
+    let records =
+        if open == 1 { "1 feedback record is open".to_owned() } else { format!("{open} feedback records are open") };
     Conclusion { status: RunStatus::Parked, reason: Some(format!("{tasks}, {records}")), step: None, stopped: None }
 }
 

@@ -48,7 +48,8 @@ impl Driver {
         self.job.runtime.spawn(async move {
             let ended = drive.finished().await;
             let bound = tokio::task::spawn_blocking(move || bind(&spec, &paths, ended, &result_path)).await;
-            let ending = bound.unwrap_or_else(|fault| failed(format!("sub-workflow result could not be bound: {fault}")));
+            let ending =
+                bound.unwrap_or_else(|fault| failed(format!("sub-workflow result could not be bound: {fault}")));
             settle(worker, ending);
         });
     }
@@ -134,7 +135,10 @@ fn bind(
         Ok(result) => {
             let why = result.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
             let status = result.status.as_str();
-            return failed(format!("sub-workflow {app} did not complete (status: {status}){why}; its run is {}", result.run_id));
+            return failed(format!(
+                "sub-workflow {app} did not complete (status: {status}){why}; its run is {}",
+                result.run_id
+            ));
         }
         Err(fault) => return failed(format!("sub-workflow {app} failed: {fault}")),
     };

@@ -41,8 +41,13 @@ impl Driver {
                 missing.join(", ")
             );
             if !known {
-                let fault =
-                    feedback::Fault { code: UNRESOLVABLE, message: &message, stage: Some("commit"), source: None, task: None };
+                let fault = feedback::Fault {
+                    code: UNRESOLVABLE,
+                    message: &message,
+                    stage: Some("commit"),
+                    source: None,
+                    task: None,
+                };
                 let record = feedback::open(&run_id, &fault, &name, Timestamp::now())
                     .ok_or_else(|| EngineError::internal("no feedback id can be made for the commit"))?;
                 self.job.record.record(&JournalEvent::FeedbackOpened { record: Box::new(record) })?;
@@ -51,7 +56,8 @@ impl Driver {
             return Ok(false);
         }
 
-        let id = CommitId::new(format!("state-{number:04}")).map_err(|fault| EngineError::internal(fault.to_string()))?;
+        let id =
+            CommitId::new(format!("state-{number:04}")).map_err(|fault| EngineError::internal(fault.to_string()))?;
         self.job.record.record(&JournalEvent::Committed {
             commit: Commit {
                 id: id.clone(),

@@ -7,6 +7,7 @@
 //! Order of every turn: take what arrived, write it down, judge it, decide what starts next, put all of that on the
 //! disk at once, and only then tell clients and start agents.
 
+mod announce;
 mod cached;
 mod child;
 mod commit;
@@ -16,7 +17,6 @@ mod prepare;
 mod recover;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -39,6 +39,7 @@ use crate::record::Record;
 use crate::resolve;
 use crate::store::{RunLock, StoreError, Workspace, host_name, stop};
 use crate::{EngineError, report};
+use announce::Announcer;
 use prepare::{Capacity, Prepared};
 
 pub use handle::Drive;
@@ -133,7 +134,7 @@ pub(crate) struct Driver {
     planned_at_start: u32,
     committed: bool,
     refused_commit: Option<String>,
-    last_seq: Arc<AtomicU64>,
+    announcer: Announcer,
     watches_capacity: bool,
     /// What tasks of a phase are told of the phases before it.
     earlier: Option<(PhaseId, Arc<str>)>,
@@ -144,6 +145,7 @@ impl Driver {
         let state = job.record.state();
         let (planned, seq) = (state.planned(), state.event_seq);
         let bound = iteration_bound(&state, &job.settings);
+        let announcer = Announcer::new(state.run_id.clone(), Arc::clone(&job.sink), seq);
         drop(state);
         Self {
             job,
@@ -159,7 +161,7 @@ impl Driver {
             planned_at_start: planned,
             committed: false,
             refused_commit: None,
-            last_seq: Arc::new(AtomicU64::new(seq)),
+            announcer,
             watches_capacity: false,
             earlier: None,
         }
@@ -239,10 +241,7 @@ impl Driver {
             return Ok(self.job.record.write()?);
         }
         let events = self.job.record.sync()?;
-        for event in events {
-            self.last_seq.store(event.seq, Ordering::Release);
-            self.job.sink.event(event);
-        }
+        self.announcer.lifecycle(events);
         for (reply, answer) in self.replies.drain(..) {
             let _ = reply.send(answer);
         }
@@ -326,7 +325,9 @@ impl Driver {
             Notice::ProcessStarted(process) => {
                 self.job.record.record(&JournalEvent::ProcessStarted { task: id, worker, process })
             }
-            Notice::Session(session) => self.job.record.record(&JournalEvent::SessionKnown { task: id, worker, session }),
+            Notice::Session(session) => {
+                self.job.record.record(&JournalEvent::SessionKnown { task: id, worker, session })
+            }
             Notice::Activity(_) => Ok(()),
         }
     }
@@ -363,13 +364,16 @@ impl Driver {
         // Synced before the snapshot, which must never be ahead of the journal on disk.
         let events = self.job.record.sync()?;
         self.job.record.save_snapshot()?;
-        for event in events {
-            self.job.sink.event(event);
-        }
+        self.announcer.lifecycle(events);
 
         let state = self.job.record.state();
-        let order: BTreeMap<usize, usize> =
-            state.phases.iter().flat_map(|phase| &phase.tasks).enumerate().map(|(place, task)| (*task, place)).collect();
+        let order: BTreeMap<usize, usize> = state
+            .phases
+            .iter()
+            .flat_map(|phase| &phase.tasks)
+            .enumerate()
+            .map(|(place, task)| (*task, place))
+            .collect();
         let mut steps = std::mem::take(&mut self.steps);
         steps.sort_by_key(|(task, step)| (order.get(task).copied().unwrap_or(usize::MAX), step.worker_id.clone()));
         let needed: BTreeSet<_> = state

@@ -2,10 +2,8 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::ids::{AgentName, WorkerId};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::SubWorkflow;
@@ -202,24 +200,13 @@ impl Driver {
 
     fn start_agent(&self, delegation: Delegation) {
         let Delegation { task, agent, assignment, permit } = delegation;
-        let (sender, stop, sink) = (self.job.sender.clone(), self.kill.clone(), Arc::clone(&self.job.sink));
-        let (delegator, last_seq) = (self.job.delegator.clone(), Arc::clone(&self.last_seq));
+        let (sender, stop, delegator) = (self.job.sender.clone(), self.kill.clone(), self.job.delegator.clone());
         let worker = assignment.worker_id.clone();
         let notices = {
-            let (sender, worker) = (sender.clone(), worker.clone());
-            let (run_id, task_id) = (assignment.run_id.clone(), assignment.task_id.clone());
+            let (sender, announcer) = (sender.clone(), self.announcer.clone());
+            let (task_id, worker) = (assignment.task_id.clone(), worker.clone());
             move |notice: Notice| match notice {
-                Notice::Activity(text) => sink.event(ProgressEvent {
-                    run_id: run_id.clone(),
-                    seq: last_seq.load(Ordering::Acquire),
-                    at: Timestamp::now(),
-                    event: Event::AgentActivity {
-                        task_id: task_id.clone(),
-                        worker_id: worker.clone(),
-                        text,
-                        coalesced: 0,
-                    },
-                }),
+                Notice::Activity(text) => announcer.activity(&task_id, &worker, text),
                 notice => {
                     let _ = sender.send(Message::Noticed { task, worker: worker.clone(), notice });
                 }

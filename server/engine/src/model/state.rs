@@ -508,12 +508,7 @@ impl RunState {
         Ok(())
     }
 
-    fn close_feedback(
-        &mut self,
-        id: &str,
-        closing: &super::journal::Closing,
-        at: Timestamp,
-    ) -> Result<(), FoldError> {
+    fn close_feedback(&mut self, id: &str, closing: &super::journal::Closing, at: Timestamp) -> Result<(), FoldError> {
         let record = self
             .feedback
             .get_mut(id)
@@ -593,11 +588,13 @@ impl RunState {
     }
 
     fn expect(&self, task: &TaskId, event: &'static str, allowed: &[TaskStatus]) -> Result<usize, FoldError> {
-        let place = self
-            .task_by_id(task)
-            .ok_or_else(|| FoldError::Unknown { what: "task", id: task.to_string() })?;
+        let place = self.task_by_id(task).ok_or_else(|| FoldError::Unknown { what: "task", id: task.to_string() })?;
         let status = self.tasks[place].status;
-        if allowed.contains(&status) { Ok(place) } else { Err(FoldError::Illegal { task: task.clone(), event, status }) }
+        if allowed.contains(&status) {
+            Ok(place)
+        } else {
+            Err(FoldError::Illegal { task: task.clone(), event, status })
+        }
     }
 
     fn phase_mut(&mut self, id: &PhaseId) -> Result<&mut PhaseState, FoldError> {
@@ -608,9 +605,7 @@ impl RunState {
     }
 
     fn attempt_mut(&mut self, task: &TaskId, worker: &WorkerId) -> Result<&mut Attempt, FoldError> {
-        let place = self
-            .task_by_id(task)
-            .ok_or_else(|| FoldError::Unknown { what: "task", id: task.to_string() })?;
+        let place = self.task_by_id(task).ok_or_else(|| FoldError::Unknown { what: "task", id: task.to_string() })?;
         self.tasks[place]
             .attempts
             .iter_mut()

@@ -163,7 +163,10 @@ fn timeline(page: &mut Page, state: &RunState) {
     }
     page.put(format_args!("</div>"));
     if ran.len() > MAX_ROWS {
-        page.put(format_args!("<p class=\"meta\">and {} more attempts; all are in report.md</p>", ran.len() - MAX_ROWS));
+        page.put(format_args!(
+            "<p class=\"meta\">and {} more attempts; all are in report.md</p>",
+            ran.len() - MAX_ROWS
+        ));
     }
     page.put(format_args!("</section>"));
 }

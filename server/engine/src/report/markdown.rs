@@ -54,7 +54,8 @@ fn head(page: &mut Page, state: &RunState) {
             Some(node) => format!("on the verified verdict `{node}`"),
             None => "as an unverified checkpoint: no verdict with evidence stands behind it".to_owned(),
         };
-        let git = commit.git_head.as_ref().map(|head| format!(", workspace at git `{}`", &head[..12])).unwrap_or_default();
+        let git =
+            commit.git_head.as_ref().map(|head| format!(", workspace at git `{}`", &head[..12])).unwrap_or_default();
         page.line(format_args!("- **committed**: `{}` {standing}{git}", commit.id));
     }
     page.line(format_args!(""));
@@ -124,7 +125,12 @@ fn parked(page: &mut Page, state: &RunState) {
     if !open.is_empty() {
         page.line(format_args!("\nWaiting for a person:\n"));
         for record in &open {
-            page.line(format_args!("- `{}` ({}): {}", record.id, record.classification.as_str(), inline(&record.message)));
+            page.line(format_args!(
+                "- `{}` ({}): {}",
+                record.id,
+                record.classification.as_str(),
+                inline(&record.message)
+            ));
         }
         let first = &open[0].id;
         page.line(format_args!(

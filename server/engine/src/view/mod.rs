@@ -93,9 +93,8 @@ fn task(state: &RunState, place: usize, paths: &RunPaths) -> TaskView {
 pub fn feedback(state: &RunState, status: Option<FeedbackStatus>) -> Vec<FeedbackRecord> {
     let wanted = state.feedback.values().filter(|record| status.is_none_or(|status| record.status == status));
     let mut records: Vec<FeedbackRecord> = wanted.cloned().collect();
-    let place = |record: &FeedbackRecord| {
-        record.task_id.as_ref().and_then(|task| state.task_by_id(task)).unwrap_or(usize::MAX)
-    };
+    let place =
+        |record: &FeedbackRecord| record.task_id.as_ref().and_then(|task| state.task_by_id(task)).unwrap_or(usize::MAX);
     records.sort_by_key(|record| (place(record), record.id.clone()));
     records
 }

@@ -44,7 +44,11 @@ pub fn preview(
     });
     let next_action = match next {
         None if state.completed() == state.planned() => {
-            if state.terminal_commit().is_some() { NextAction::Complete } else { NextAction::Commit }
+            if state.terminal_commit().is_some() {
+                NextAction::Complete
+            } else {
+                NextAction::Commit
+            }
         }
         None => {
             let parked = state.tasks.iter().find(|task| task.status == TaskStatus::Failed);
@@ -52,7 +56,8 @@ pub fn preview(
             NextAction::Blocked
         }
         Some(_) if budget > 0 && state.tokens_spent() >= budget => {
-            blockers.push(format!("token budget exhausted: {} recorded tokens >= budget {budget}", state.tokens_spent()));
+            blockers
+                .push(format!("token budget exhausted: {} recorded tokens >= budget {budget}", state.tokens_spent()));
             NextAction::Blocked
         }
         Some(place) => match missing(place) {
