@@ -109,6 +109,7 @@ export class Server implements vscode.Disposable {
       "Flowdrive",
       { command: binary.path, args: ["serve"], transport: TransportKind.stdio },
       {
+        documentSelector: [{ scheme: "file" }], // findings, and what can be done about them, may be in any file
         outputChannel: this.log,
         initializationOptions,
         errorHandler,

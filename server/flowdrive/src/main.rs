@@ -24,10 +24,7 @@ fn main() -> ExitCode {
     };
     let code = match cli.command {
         Command::Serve(command) => serve::serve(&command.into()).map_err(|error| error.to_string()),
-        Command::Schema(SchemaArgs { out, check }) => {
-            let done = if check { schema::check(&out) } else { schema::write(&out) };
-            done.map(|()| 0).map_err(|error| error.to_string())
-        }
+        Command::Schema(command) => schema_command(&command).map(|()| 0).map_err(|error| error.to_string()),
         Command::Agent(AgentCommand::Survey(args)) => {
             let args = survey::SurveyArgs { workspace: args.workspace, input: args.input, result: args.result };
             survey::run(&args).map(|_| 0).map_err(|error| error.to_string())
@@ -43,6 +40,14 @@ fn main() -> ExitCode {
         // Threads may still wait on a client that does not read; they are not waited for.
         Ok(code) => std::process::exit(code.into()),
         Err(text) => fail(&text),
+    }
+}
+
+fn schema_command(command: &SchemaArgs) -> Result<(), schema::SchemaError> {
+    match command.name {
+        Some(name) => schema::print(name, &mut io::stdout()),
+        None if command.check => schema::check(&command.out),
+        None => schema::write(&command.out),
     }
 }
 

@@ -178,18 +178,54 @@ fn document<T: JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
 }
 
+/// A schema, as it is named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Name {
+    /// Params, results, events and errors.
+    Protocol,
+    /// Workflow documents.
+    Workflow,
+    /// The user's configuration.
+    Config,
+    /// Every method, as an OpenRPC document.
+    Openrpc,
+}
+
+impl Name {
+    const ALL: [Self; 4] = [Self::Protocol, Self::Workflow, Self::Config, Self::Openrpc];
+
+    const fn file(self) -> &'static str {
+        match self {
+            Self::Protocol => "protocol.schema.json",
+            Self::Workflow => "workflow.schema.json",
+            Self::Config => "config.schema.json",
+            Self::Openrpc => "openrpc.json",
+        }
+    }
+
+    fn text(self) -> String {
+        let value = match self {
+            Self::Protocol => protocol_schema(),
+            Self::Workflow => document::<Workflow>(),
+            Self::Config => document::<Config>(),
+            Self::Openrpc => open_rpc(),
+        };
+        format!("{value:#}\n")
+    }
+}
+
 /// Every file: its name and its text.
 fn files() -> Vec<(&'static str, String)> {
-    [
-        ("protocol.schema.json", protocol_schema()),
-        ("workflow.schema.json", document::<Workflow>()),
-        ("config.schema.json", document::<Config>()),
-        ("openrpc.json", open_rpc()),
-    ]
-    .into_iter()
-    // A JSON value always has a text.
-    .map(|(name, value)| (name, format!("{value:#}\n")))
-    .collect()
+    Name::ALL.into_iter().map(|name| (name.file(), name.text())).collect()
+}
+
+/// Prints one schema.
+///
+/// # Errors
+/// The output's.
+pub(crate) fn print(name: Name, to: &mut impl std::io::Write) -> Result<(), SchemaError> {
+    let fault = |source| SchemaError::Io { path: "standard output".to_owned(), source };
+    to.write_all(name.text().as_bytes()).map_err(fault)
 }
 
 /// Writes every file.

@@ -24,6 +24,7 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,10 +90,20 @@ pub(crate) fn serve(options: &Options) -> io::Result<u8> {
 /// The engine with the user's configuration; or, when that is no good, one without, and the fault: it is told to the client,
 /// where people see it, rather than to nobody by a server that does not start.
 fn engine(named: Option<&Path>) -> io::Result<(Engine, Option<EngineError>)> {
-    let with = |config| Engine::new(EngineOptions { config, ..EngineOptions::default() });
-    match settings::load(named).and_then(with) {
+    // Names and values that are not Unicode mean nothing to an agent's policy.
+    let all =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let environment: BTreeMap<String, String> = all.collect();
+    let with = |config, environment| {
+        Engine::new(EngineOptions { config, environment: Some(environment), ..EngineOptions::default() })
+    };
+    match settings::load(named, &environment).and_then(|config| with(config, environment)) {
         Ok(engine) => Ok((engine, None)),
-        Err(error) => Ok((with(Config::default()).map_err(io::Error::other)?, Some(error))),
+        Err(error) => {
+            // The fault may be in the environment as well.
+            let bare = with(Config::default(), BTreeMap::new()).map_err(io::Error::other)?;
+            Ok((bare, Some(error)))
+        }
     }
 }
 

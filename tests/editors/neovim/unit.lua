@@ -130,17 +130,13 @@ t.test("a run follows its events", function()
   )
   state.apply(
     run,
-    event(
-      8,
-      "feedbackOpened",
-      {
-        feedbackId = "f1",
-        taskId = "b",
-        classification = "missing-evidence",
-        severity = "high",
-        message = "no\nevidence",
-      }
-    )
+    event(8, "feedbackOpened", {
+      feedbackId = "f1",
+      taskId = "b",
+      classification = "missing-evidence",
+      severity = "high",
+      message = "no\nevidence",
+    })
   )
   local text = table.concat(render(run), "\n")
   for _, part in ipairs({

@@ -204,6 +204,12 @@ end
 ---@return vim.lsp.rpc.PublicClient
 local function spawn(config, dispatchers, refused)
   local options = { cwd = config.cmd_cwd, env = config.cmd_env, detached = config.detached }
+  local was_refused = false
+  local on_exit_of_process = dispatchers.on_exit
+  dispatchers.on_exit = function(code, signal)
+    -- A refusal is told once; Neovim's own note on the exit code that follows would only repeat it.
+    on_exit_of_process(was_refused and 0 or code, was_refused and 0 or signal)
+  end
   local rpc = vim.lsp.rpc.start(config.command_line, dispatchers, options)
   local request = rpc.request
   rpc.request = function(method, params, callback, ...)
@@ -212,6 +218,7 @@ local function spawn(config, dispatchers, refused)
     end
     return request(method, params, function(problem, result)
       if problem then
+        was_refused = true
         rpc.terminate()
         refused(M.explain(problem))
       else

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use flowdrive_protocol::SCHEMA_VERSION;
 use flowdrive_protocol::feedback::FeedbackRecord;
-use flowdrive_protocol::ids::WorkerId;
+use flowdrive_protocol::ids::{PhaseId, WorkerId};
 use flowdrive_protocol::method::ResolveFeedbackParams;
 use flowdrive_protocol::run::{DriveResult, Step, StepAction, StepStatus, StopMode};
 use flowdrive_protocol::time::Timestamp;
@@ -135,6 +135,8 @@ pub(crate) struct Driver {
     refused_commit: Option<String>,
     last_seq: Arc<AtomicU64>,
     watches_capacity: bool,
+    /// What tasks of a phase are told of the phases before it.
+    earlier: Option<(PhaseId, Arc<str>)>,
 }
 
 impl Driver {
@@ -159,6 +161,7 @@ impl Driver {
             refused_commit: None,
             last_seq: Arc::new(AtomicU64::new(seq)),
             watches_capacity: false,
+            earlier: None,
         }
     }
 

@@ -143,20 +143,29 @@ impl Driver {
                 .and_then(|attempt| attempt.session.clone()),
         };
         let evidence = accept::evidence::requires_evidence(current.id.as_str(), spec.requires_evidence);
-        let input = prompt::input(
-            &assignment,
-            state.phases[phase].id.as_str(),
-            evidence,
-            &spec.artifacts,
-            current.refusal.as_ref(),
-            current.guidance.as_deref(),
-        );
+        // The same for every task of a phase, and long: made once.
+        let earlier = match &self.earlier {
+            Some((of, text)) if *of == state.phases[phase].id => Arc::clone(text),
+            _ => Arc::from(prompt::earlier(&state, phase, &self.job.record.paths.dir)),
+        };
+        let phase_id = state.phases[phase].id.clone();
+        let briefing = prompt::Briefing {
+            phase: state.phases[phase].id.as_str(),
+            requires_evidence: evidence,
+            artifacts: &spec.artifacts,
+            earlier: &earlier,
+            refused: current.refusal.as_ref(),
+            guidance: current.guidance.as_deref(),
+        };
+        let input = prompt::input(&assignment, &briefing);
+        let made = (phase_id, Arc::clone(&earlier));
         let manifest = prompt::manifest(&assignment, agent.name.as_str(), evidence);
         let starts_phase = (!state.phases[phase].started).then(|| state.phases[phase].id.clone());
         let again = current.transient > 0;
         // A result that was refused once is not taken again.
         let looked_up = if current.refusal.is_none() { self.kept_result(&state, task, &agent) } else { None };
         drop(state);
+        self.earlier = Some(made);
 
         worker::create_worker(&self.job.record.paths, &worker, &input, &manifest)?;
         if let Some(phase) = starts_phase {

@@ -26,7 +26,9 @@ struct Entry {
 /// Where the results of one task are kept.
 #[derive(Debug, Clone)]
 pub struct TaskCache {
-    folder: PathBuf,
+    workspace: PathBuf,
+    /// Folders below the workspace, outermost first.
+    levels: [String; 4],
     stem: String,
 }
 
@@ -34,13 +36,17 @@ impl TaskCache {
     /// Those of a task of a workflow, in a workspace.
     #[must_use]
     pub fn of(workspace: &Path, workflow: &WorkflowId, task: &TaskId) -> Self {
-        let folder = workspace.join(".cw/cache/worker-results").join(safe_name(workflow.as_str()));
-        Self { folder, stem: safe_name(task.as_str()) }
+        let levels = [".cw".to_owned(), "cache".to_owned(), "worker-results".to_owned(), safe_name(workflow.as_str())];
+        Self { workspace: workspace.to_owned(), levels, stem: safe_name(task.as_str()) }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.levels.iter().fold(self.workspace.clone(), |folder, level| folder.join(level))
     }
 
     fn file(&self, key: &CacheKey, ending: &str) -> PathBuf {
         let digest: String = key.digest.trim_start_matches("sha256:").chars().take(32).collect();
-        self.folder.join(format!("{}-{digest}.{ending}", self.stem))
+        self.folder().join(format!("{}-{digest}.{ending}", self.stem))
     }
 
     /// The result kept under a key. None when there is none, or it is not what was kept.
@@ -55,7 +61,7 @@ impl TaskCache {
     #[must_use]
     pub fn newest(&self) -> Option<CacheKey> {
         let prefix = format!("{}-", self.stem);
-        let entries = fs::read_dir(&self.folder).ok()?.flatten();
+        let entries = fs::read_dir(self.folder()).ok()?.flatten();
         let ours = entries.filter(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();
             let rest = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".json"));
@@ -71,7 +77,12 @@ impl TaskCache {
     /// # Errors
     /// What the disk refuses. A run does not depend on its results being kept.
     pub fn keep(&self, key: &CacheKey, text: &str) -> Result<(), StoreError> {
-        atomic::ensure_dir(&self.folder)?;
+        // Level by level, so that a link planted in the place of one is refused.
+        let mut folder = self.workspace.clone();
+        for level in &self.levels {
+            folder.push(level);
+            atomic::ensure_dir(&folder)?;
+        }
         let entry = Entry { key: key.clone(), result_digest: sha256_hex(text) };
         let json = serde_json::to_vec(&entry).map_err(|source| StoreError::Encode { what: "a cache entry", source })?;
         // The result first: an entry never names one that is not there.

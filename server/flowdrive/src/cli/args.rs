@@ -243,6 +243,9 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
+    /// Print this one instead of writing them all.
+    #[arg(value_enum, conflicts_with_all = ["out", "check"])]
+    pub(crate) name: Option<crate::schema::Name>,
     /// The folder to write to, or to check.
     #[arg(long, value_name = "DIR", default_value = "schema")]
     pub(crate) out: PathBuf,

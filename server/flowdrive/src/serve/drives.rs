@@ -150,7 +150,7 @@ impl Drives {
     ) -> Result<Value, Error> {
         let started = self.shared.backend.drive(params, sink.clone()).await;
         let driving: Arc<dyn Driving> = started.map_err(|error| fault::from_engine(&error))?;
-        sink.begin(driving.run_id());
+        sink.name(driving.run_id());
         if create && !sink.has_any_token() {
             self.create_progress(sink.clone());
         }
@@ -259,13 +259,11 @@ impl Sink {
         self.display().token.is_some()
     }
 
-    /// Begins to show the drive, if there is a token and it has not begun.
-    fn begin(&self, run: &RunId) {
-        let mut display = self.display();
-        display.tracker.name(run);
-        self.begin_in(&mut display);
+    fn name(&self, run: &RunId) {
+        self.display().tracker.name(run);
     }
 
+    /// Begins to show the drive, if there is a token and it has not begun.
     fn begin_in(&self, display: &mut Display) {
         let Some(token) = display.token.as_ref().filter(|_| !display.begun) else { return };
         let value = json!({"kind": "begin", "title": display.tracker.title(), "cancellable": true, "percentage": 0});
@@ -281,10 +279,17 @@ impl Sink {
     fn attach(&self, token: ProgressToken) {
         let mut display = self.display();
         display.token = Some(token);
-        self.begin_in(&mut display);
         match display.ended.clone() {
-            Some(message) => self.end_in(&display, &message),
-            None => self.outbox.report(self.source.drive),
+            Some(message) => {
+                self.begin_in(&mut display);
+                self.end_in(&display, &message);
+            }
+            None if display.tracker.has_begun() => {
+                self.begin_in(&mut display);
+                self.outbox.report(self.source.drive);
+            }
+            // The first event begins it.
+            None => {}
         }
     }
 

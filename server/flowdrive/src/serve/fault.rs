@@ -3,7 +3,7 @@
 //! Must not: decide what is a fault.
 
 use flowdrive_engine::EngineError;
-use flowdrive_protocol::error::{ErrorData, ErrorKind};
+use flowdrive_protocol::error::ErrorKind;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, ErrorCode};
@@ -20,14 +20,6 @@ pub(crate) fn from_engine(error: &EngineError) -> Error {
 /// A fault of a kind.
 pub(crate) fn of_kind(kind: ErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Error {
     from_engine(&EngineError::new(kind, message, hint))
-}
-
-/// Bad configuration, with the field where it is known.
-pub(crate) fn config(message: impl Into<String>, field: Option<String>) -> Error {
-    let mut data =
-        ErrorData::new(ErrorKind::ConfigInvalid, "Correct the field; `schema/config.schema.json` describes them all.");
-    data.field = field;
-    from_engine(&EngineError::Fault { message: message.into(), data: Box::new(data) })
 }
 
 /// Reads a value, or says which field does not fit and why.
@@ -60,6 +52,7 @@ pub(crate) fn params<T: DeserializeOwned>(method: &str, value: Value) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use flowdrive_protocol::error::ErrorData;
     use flowdrive_protocol::method::{DriveParams, ResolveFeedbackParams};
 
     use super::*;

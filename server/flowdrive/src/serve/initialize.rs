@@ -2,6 +2,7 @@
 //!
 //! Must not: change anything.
 
+use flowdrive_engine::config::from_value;
 use flowdrive_protocol::config::Config;
 use flowdrive_protocol::{MIN_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use serde_json::{Map, Value, json};
@@ -47,17 +48,8 @@ pub(crate) fn tolerant(params: Option<Value>) -> Value {
 ///
 /// # Errors
 /// `config-invalid`, naming the field.
-pub(crate) fn options(options: Option<Value>) -> Result<Config> {
-    match options {
-        None | Some(Value::Null) => Ok(Config::default()),
-        Some(options) => fault::decode(options).map_err(|(field, reason)| {
-            let place = if field.is_empty() { String::new() } else { format!(" `{field}`:") };
-            fault::config(
-                format!("the configuration does not fit:{place} {reason}"),
-                (!field.is_empty()).then_some(field),
-            )
-        }),
-    }
+pub(crate) fn options(options: &Value) -> Result<Config> {
+    from_value(options).map_err(|error| fault::from_engine(&error.into()))
 }
 
 /// What the server needs to know of the client.
@@ -168,11 +160,11 @@ mod tests {
 
     #[test]
     fn options_that_do_not_fit_name_their_field() {
-        let error = options(Some(json!({"agents": {"mine": {"timeoutMs": "soon"}}}))).unwrap_err();
+        let error = options(&json!({"agents": {"mine": {"timeoutMs": "soon"}}})).unwrap_err();
         assert_eq!(error.code.code(), -32021);
         assert_eq!(error.data.unwrap()["field"], "agents.mine.timeoutMs");
-        let error = options(Some(json!({"agents": {"mine": {"preset": "gpt"}}}))).unwrap_err();
-        assert!(error.message.contains("`claude`"), "{error}");
-        assert_eq!(options(Some(Value::Null)).unwrap(), Config::default());
+        let error = options(&json!({"agents": {"mine": {"preset": "gpt"}}})).unwrap_err();
+        assert!(error.message.contains("claude"), "{error}");
+        assert_eq!(options(&Value::Null).unwrap(), Config::default());
     }
 }

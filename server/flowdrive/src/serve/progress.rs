@@ -43,6 +43,11 @@ impl Tracker {
         self.run.get_or_insert_with(|| run.clone());
     }
 
+    /// Whether an event has come, the first of which names what is driven.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.title.is_empty()
+    }
+
     /// The headline, once the run has begun.
     pub(crate) fn title(&self) -> String {
         if self.title.is_empty() { "Flowdrive".to_owned() } else { format!("Flowdrive: {}", self.title) }

@@ -286,7 +286,7 @@ fn check_protocol(client: Option<u32>) -> Result<()> {
 #[tower_lsp::async_trait]
 impl LanguageServer for Service {
     async fn initialize(&self, params: InitializeParams) -> Result<InitializeResult> {
-        let options = initialize::options(params.initialization_options.clone())?;
+        let options = initialize::options(params.initialization_options.as_ref().unwrap_or(&Value::Null))?;
         check_protocol(options.protocol_version)?;
         let implied = self.session().implied;
         if !implied {
@@ -322,7 +322,7 @@ impl LanguageServer for Service {
         if settings.is_null() {
             return;
         }
-        if let Err(error) = initialize::options(Some(settings)).and_then(|options| self.configure(options)) {
+        if let Err(error) = initialize::options(&settings).and_then(|options| self.configure(options)) {
             self.complain(&format!("Flowdrive keeps its configuration: {}", error.message));
         }
     }

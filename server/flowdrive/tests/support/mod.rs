@@ -1,6 +1,8 @@
 //! A client of the real binary over its standard streams, in either framing. Strict: what the server writes that is not
 //! a frame fails the test.
 
+#![allow(dead_code, reason = "each test program uses its own part")]
+
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};

@@ -204,7 +204,7 @@ async fn configuration_that_is_no_good_is_told_and_not_taken() {
 #[tokio::test]
 async fn a_configuration_file_that_is_no_good_is_told_where_people_see_it() {
     for framing in [Framing::Lsp, Framing::Ndjson] {
-        let fault = settings::load(Some(Path::new("/nowhere/config.toml"))).unwrap_err();
+        let fault = settings::load(Some(Path::new("/nowhere/config.toml")), &BTreeMap::new()).unwrap_err();
         let mut client = Client::start_with(framing, Options::default(), Limits::default(), Some(fault));
         let answer = match framing {
             Framing::Lsp => client.introduce(json!({}), Value::Null).await,
