@@ -106,7 +106,7 @@ impl ClientError {
             Self::ProtocolMismatch { .. } => "update the server: it is older than the client".to_owned(),
             Self::Server { data, .. } => data.as_ref().map(|data| data.hint.clone()).filter(|hint| !hint.is_empty())?,
             Self::ServerDied { .. } => {
-                "what was accepted is kept: start again and `resume` the run; report this as a defect".to_owned()
+                "what was accepted is kept: start the server again and `resume` the run".to_owned()
             }
             Self::TransportLost { .. } => "start the server again and `resume` the run".to_owned(),
             Self::Timeout { .. } => "the server is busy or stuck: try again, or give the call more time".to_owned(),

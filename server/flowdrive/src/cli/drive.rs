@@ -95,7 +95,15 @@ struct End {
 pub(crate) async fn conclude(session: &Session, running: RunningDrive, json: bool) -> Result<u8, CliError> {
     let started = Instant::now();
     let run_id = running.run_id.clone();
-    let end = follow(session, running).await?;
+    let end = match follow(session, running).await {
+        Err(CliError::Client(error)) if error.is_connection_loss() => {
+            return Err(match &run_id {
+                Some(id) => CliError::Lost { error, resume: summary::resume_command(id, &session.flags) },
+                None => error.into(),
+            });
+        }
+        other => other?,
+    };
     let Some(result) = end.result else {
         let next =
             run_id.map_or_else(String::new, |id| format!("next: {}\n", summary::resume_command(&id, &session.flags)));

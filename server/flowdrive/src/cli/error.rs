@@ -26,6 +26,9 @@ pub(crate) enum CliError {
     /// The server, or the way to it.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The server went away during a drive.
+    #[error("{error}")]
+    Lost { error: ClientError, resume: String },
     /// The operating system.
     #[error("cannot {what}: {source}")]
     Io { what: String, source: io::Error },
@@ -51,14 +54,14 @@ impl CliError {
         match self {
             Self::Usage { .. } | Self::Client(ClientError::Server { code: INVALID_PARAMS, .. }) => 2,
             Self::ReaderGone => 0,
-            Self::Fault { .. } | Self::Client(_) | Self::Io { .. } => super::FAULT,
+            Self::Fault { .. } | Self::Client(_) | Self::Lost { .. } | Self::Io { .. } => super::FAULT,
         }
     }
 
     /// What people are told: what happened, where, and what to do.
     fn text(&self) -> String {
         let mut text = format!("error: {self}\n");
-        if let Self::Client(error) = self {
+        if let Self::Client(error) | Self::Lost { error, .. } = self {
             if let Some(place) = place(error) {
                 let _ = writeln!(text, "  --> {place}");
             }
@@ -72,6 +75,7 @@ impl CliError {
         let hint = match self {
             Self::Usage { hint, .. } | Self::Fault { hint, .. } => Some(hint.clone()),
             Self::Client(error) => error.hint(),
+            Self::Lost { resume, .. } => Some(format!("what was accepted is kept; carry on with: {resume}")),
             Self::Io { .. } | Self::ReaderGone => None,
         };
         if let Some(hint) = hint.filter(|hint| !hint.is_empty()) {
@@ -142,7 +146,9 @@ mod tests {
     #[test]
     fn the_last_words_of_a_dead_server_are_shown_without_escapes() {
         let stderr_tail = (1..=20).map(|n| format!("line {n}\u{1b}[31m")).collect::<Vec<_>>().join("\n");
-        let text = CliError::Client(ClientError::ServerDied { status: None, stderr_tail }).text();
+        let error = ClientError::ServerDied { status: None, stderr_tail };
+        let text = CliError::Lost { error, resume: "flowdrive resume r".into() }.text();
+        assert!(text.ends_with("\nhint: what was accepted is kept; carry on with: flowdrive resume r\n"), "{text}");
         assert!(text.contains("  server: line 20\n") && text.contains("  server: line 13\n"), "{text}");
         assert!(!text.contains("line 12") && !text.contains('\u{1b}'), "{text}");
     }

@@ -165,7 +165,7 @@ pub(crate) struct Progress {
 enum View {
     Silent,
     Lines,
-    Bars(Bars),
+    Bars(Box<Bars>),
 }
 
 impl Progress {
@@ -176,7 +176,7 @@ impl Progress {
         let view = match choose(setting.as_deref(), std::io::stderr().is_terminal()) {
             Kind::Silent => View::Silent,
             Kind::Lines => View::Lines,
-            Kind::Bars => View::Bars(Bars::new(paint)),
+            Kind::Bars => View::Bars(Box::new(Bars::new(paint))),
         };
         Self { tally: Tally::default(), paint, view }
     }
