@@ -283,3 +283,20 @@ async fn a_result_left_by_a_failed_attempt_is_never_accepted() {
     );
     server.finish().await;
 }
+
+#[tokio::test]
+async fn a_record_closed_while_nobody_drives_is_told_like_any_other_event() {
+    for framing in Framing::BOTH {
+        let ws = TestWorkspace::new();
+        let (server, result, record) = parked(&ws, framing).await;
+        let closed = resolve(&server, &record, json!({ "resolution": "rejected" }));
+        let answer: FeedbackRecord = server.ok("resolveFeedback", closed).await;
+        assert_eq!(answer.status, FeedbackStatus::Rejected);
+        let live = server.lifecycle(result.run_id.as_str());
+        assert!(matches!(live.last().unwrap().event, Event::FeedbackClosed { .. }), "{live:#?}");
+        let params = server.here(json!({ "runId": result.run_id, "sinceSeq": 0 }));
+        let view: RunView = server.ok("showRun", params).await;
+        assert_eq!(view.events, live, "no gap between what was told and what is kept");
+        server.finish().await;
+    }
+}

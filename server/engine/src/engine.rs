@@ -224,11 +224,16 @@ impl Engine {
         .await
     }
 
-    /// Closes a feedback record: through the run's drive when there is one here, else under the run's lock.
+    /// Closes a feedback record: through the run's drive when there is one here, else under the run's lock. `sink` is
+    /// told of it when no drive tells its own.
     ///
     /// # Errors
     /// `feedback-unknown`, `resolution-refused`; `run-locked` when another process drives the run.
-    pub async fn resolve_feedback(&self, params: ResolveFeedbackParams) -> Result<FeedbackRecord, EngineError> {
+    pub async fn resolve_feedback(
+        &self,
+        params: ResolveFeedbackParams,
+        sink: Arc<dyn EventSink>,
+    ) -> Result<FeedbackRecord, EngineError> {
         let engine = self.clone();
         let request = params.clone();
         let (paths, drive) = blocking(move || {
@@ -252,7 +257,7 @@ impl Engine {
             let _lock = RunLock::acquire(&paths)?;
             let mut record = Record::open(paths, &params.run_id)?;
             let closed = resolve::resolve(&mut record, &params)?;
-            record.sync()?;
+            record.sync()?.into_iter().for_each(|event| sink.event(event));
             record.save_snapshot()?;
             crate::report::write(&record)?;
             Ok(closed)

@@ -21,7 +21,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn reconfigure(&self, config: Config) -> Answer<()>;
     async fn drive(&self, params: DriveParams, sink: Arc<dyn EventSink>) -> Answer<Arc<dyn Driving>>;
     async fn preview(&self, params: PreviewParams) -> Answer<DrivePreview>;
-    async fn resolve_feedback(&self, params: ResolveFeedbackParams) -> Answer<FeedbackRecord>;
+    async fn resolve_feedback(&self, params: ResolveFeedbackParams, sink: Arc<dyn EventSink>)
+    -> Answer<FeedbackRecord>;
     async fn stop(&self, params: StopParams) -> Answer<StopResult>;
     async fn list_runs(&self, params: ListRunsParams) -> Answer<ListRunsResult>;
     async fn show_run(&self, params: ShowRunParams) -> Answer<RunView>;
@@ -51,8 +52,12 @@ impl Backend for Engine {
     async fn preview(&self, params: PreviewParams) -> Answer<DrivePreview> {
         Self::preview(self, params).await
     }
-    async fn resolve_feedback(&self, params: ResolveFeedbackParams) -> Answer<FeedbackRecord> {
-        Self::resolve_feedback(self, params).await
+    async fn resolve_feedback(
+        &self,
+        params: ResolveFeedbackParams,
+        sink: Arc<dyn EventSink>,
+    ) -> Answer<FeedbackRecord> {
+        Self::resolve_feedback(self, params, sink).await
     }
     async fn stop(&self, params: StopParams) -> Answer<StopResult> {
         Self::stop(self, params).await

@@ -97,6 +97,12 @@ impl Drives {
         }
     }
 
+    /// Tells the client of events that no drive tells.
+    pub(crate) fn listener(&self, workspace: Option<String>, wishes: &Wishes) -> Arc<dyn EventSink> {
+        let number = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
+        Sink::new(number, &self.shared, &DriveParams { workspace, ..DriveParams::default() }, wishes)
+    }
+
     /// Drives a run, and answers when it has ended or when the request is cancelled. The drive ends in its own time.
     ///
     /// # Errors

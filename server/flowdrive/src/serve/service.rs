@@ -186,7 +186,9 @@ impl Service {
     async fn resolve_feedback(&self, mut params: ResolveFeedbackParams) -> Result<Value> {
         params.workspace = self.workspace(params.workspace);
         let shown = params.workspace.clone().map(|workspace| (workspace, params.run_id.clone()));
-        let record = encoded(RESOLVE_FEEDBACK, self.shared.backend.resolve_feedback(params).await)?;
+        let wishes = self.session().wishes.clone();
+        let sink = self.shared.drives.listener(params.workspace.clone(), &wishes);
+        let record = encoded(RESOLVE_FEEDBACK, self.shared.backend.resolve_feedback(params, sink).await)?;
         if let Some(run) = shown {
             self.shared.publisher.mark(run);
         }

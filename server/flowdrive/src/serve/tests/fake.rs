@@ -130,7 +130,11 @@ impl Backend for Fake {
         Err(EngineError::new(ErrorKind::WorkspaceInvalid, format!("{:?}", params.workspace), "It is only a test."))
     }
 
-    async fn resolve_feedback(&self, _: ResolveFeedbackParams) -> Result<FeedbackRecord, EngineError> {
+    async fn resolve_feedback(
+        &self,
+        _: ResolveFeedbackParams,
+        _: Arc<dyn EventSink>,
+    ) -> Result<FeedbackRecord, EngineError> {
         let record = self.feedback.lock().unwrap().pop();
         record.map(from_json).ok_or_else(|| EngineError::new(ErrorKind::FeedbackUnknown, "unknown", "List them."))
     }
