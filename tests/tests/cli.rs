@@ -77,7 +77,7 @@ fn the_exit_code_tells_how_it_ended() {
     let ws = TestWorkspace::new();
     ws.write("mine.toml", WORKFLOW);
     let once = run(&ws, &["drive", "mine.toml", "--concurrency", "1", "--once", "--json"]);
-    assert_eq!(once.status.code(), Some(4), "a stopped run is blocked: {}", text(&once));
+    assert_eq!(once.status.code(), Some(5), "in progress: {}", text(&once));
 
     ws.configure(&config::config([("idle", config::fixture(&ws, &["--kind", "no-evidence"]))]));
     let parked = run(&ws, &["drive", "mine.toml", "--json"]);

@@ -129,8 +129,15 @@ pub(super) fn link(evidence: &Evidence) -> Option<String> {
     Some(format!("{TO_WORKSPACE}/{escaped}{anchor}"))
 }
 
+/// The run's inputs, the question first.
+pub(super) fn inputs(state: &RunState) -> Vec<(&str, String)> {
+    let mut inputs: Vec<_> = state.inputs.iter().map(|(name, given)| (name.as_str(), value(given))).collect();
+    inputs.sort_by_key(|(name, _)| *name != "question");
+    inputs
+}
+
 /// An input's value in words.
-pub(super) fn value(value: &serde_json::Value) -> String {
+fn value(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),
         serde_json::Value::Array(items) => items.iter().map(self::value).collect::<Vec<_>>().join("; "),

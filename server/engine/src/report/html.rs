@@ -73,8 +73,8 @@ fn head(page: &mut Page, state: &RunState) {
         page.put(format_args!(" {}", Text(reason)));
     }
     page.put(format_args!("</p><dl>"));
-    for (name, value) in &state.inputs {
-        page.put(format_args!("<dt>{}</dt><dd>{}</dd>", Text(name.as_str()), Text(&facts::value(value))));
+    for (name, value) in facts::inputs(state) {
+        page.put(format_args!("<dt>{}</dt><dd>{}</dd>", Text(name), Text(&value)));
     }
     page.put(format_args!(
         "<dt>run</dt><dd><code>{}</code></dd><dt>tasks</dt><dd>{} of {} accepted, {} parked</dd>",

@@ -38,8 +38,8 @@ fn head(page: &mut Page, state: &RunState) {
     if !state.workflow.summary.is_empty() {
         page.line(format_args!("{}\n", inline(&state.workflow.summary)));
     }
-    for (name, value) in &state.inputs {
-        page.line(format_args!("- **{name}**: {}", inline(&facts::value(value))));
+    for (name, value) in facts::inputs(state) {
+        page.line(format_args!("- **{name}**: {}", inline(&value)));
     }
     page.line(format_args!("- **run**: `{}` of `{}`", state.run_id, state.workflow.id));
     let reason = state.ended.as_ref().and_then(|ended| ended.reason.as_deref()).map(|r| format!(": {}", inline(r)));
