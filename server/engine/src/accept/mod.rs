@@ -2,6 +2,7 @@
 //!
 //! Must not: do I/O. Files are seen through a trait that the caller implements.
 
+pub mod attest;
 pub mod evidence;
 pub mod feedback;
 mod fields;

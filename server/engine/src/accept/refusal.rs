@@ -6,6 +6,8 @@ use thiserror::Error;
 
 /// The result's block cannot be read.
 pub const RESULT_PARSE_ERROR: &str = "result-parse-error";
+/// The agent must sign what it used, and did not.
+pub const UNATTESTED_USAGE: &str = "telemetry-unattested-blocked";
 /// The task requires evidence and has none.
 pub const MISSING_REQUIRED_EVIDENCE: &str = "missing-required-evidence";
 /// A cited place does not exist.

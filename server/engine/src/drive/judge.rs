@@ -12,10 +12,11 @@ use flowdrive_protocol::time::Timestamp;
 
 use super::Driver;
 use crate::EngineError;
-use crate::accept::{self, Accepted, FileLookup, Files, Refusal, Requirements};
+use crate::accept::refusal::UNATTESTED_USAGE;
+use crate::accept::{self, Accepted, FileLookup, Files, Refusal, Requirements, attest};
 use crate::decide::retry::{After, Failure, after};
 use crate::decide::{feedback, looping};
-use crate::model::journal::{AcceptedResult, JournalEvent};
+use crate::model::journal::{AcceptedResult, Attestation, AttestationStatus, JournalEvent};
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::store::canonical::sha256_hex;
 use crate::store::{StoreError, Workspace, WorkspaceFile, safe_name, worker};
@@ -111,6 +112,10 @@ impl Driver {
             Ok(accepted) => accepted,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        let attestation = match self.attestation(task, worker, outcome, &text) {
+            Ok(attestation) => attestation,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         // Published before it is recorded: a crash in between leaves a file nobody names, and never a name without file.
         let path = worker::publish_result(&self.job.record.paths, &id, &text)?;
         let relative = path.strip_prefix(&self.job.record.paths.dir).unwrap_or(&path);
@@ -124,7 +129,43 @@ impl Driver {
             digest: sha256_hex(&text),
             bytes: text.len() as u64,
             usage: outcome.report.usage.clone(),
+            attestation,
         }))
+    }
+
+    /// What the agent's report of its usage is worth, and whether that is enough.
+    fn attestation(
+        &self,
+        task: usize,
+        worker: &WorkerId,
+        outcome: &Outcome,
+        result: &str,
+    ) -> Result<Option<Attestation>, Refusal> {
+        if matches!(outcome.handle, HandleKind::ResultCache | HandleKind::SubWorkflow) {
+            return Ok(None);
+        }
+        let state = self.job.record.state();
+        let Some(attempt) = state.tasks[task].attempts.iter().find(|attempt| attempt.worker == *worker) else {
+            return Ok(None);
+        };
+        // An agent that is no longer configured cannot have asked for anything.
+        let agent = self.job.agents.get(&attempt.agent).ok();
+        let attestation = attest::verify(&attest::Claim {
+            report: &outcome.report,
+            run: state.run_id.as_str(),
+            task: state.tasks[task].id.as_str(),
+            prompt_digest: &attempt.prompt_digest,
+            result,
+            key: agent.and_then(|agent| agent.attest_public_key.as_deref()),
+        });
+        if agent.is_some_and(|agent| agent.require_attested_usage) && attestation.status != AttestationStatus::Attested {
+            let why = attestation.reason.as_deref().unwrap_or("it is not signed");
+            return Err(Refusal::new(
+                UNATTESTED_USAGE,
+                format!("agent {} must sign what it reports to have used: {why}", attempt.agent),
+            ));
+        }
+        Ok(Some(attestation))
     }
 
     fn accept(

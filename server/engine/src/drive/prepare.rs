@@ -19,6 +19,7 @@ use crate::delegate::{Busy, Limits, Permit};
 use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
 use crate::model::outcome::{AgentReport, Ending, HandleKind, Notice, Outcome};
+use crate::store::canonical::sha256_hex;
 use crate::store::{safe_name, worker};
 use crate::workflow;
 
@@ -174,6 +175,7 @@ impl Driver {
             worker: worker.clone(),
             agent: agent.name.clone(),
             attempt: assignment.attempt,
+            prompt_digest: sha256_hex(&input),
         })?;
         self.dispatched += u64::from(!again);
         if let Some(text) = looked_up {

@@ -58,6 +58,8 @@ pub enum JournalEvent {
         agent: AgentName,
         /// Attempts that counted before this one, plus one.
         attempt: u32,
+        /// SHA-256 of the attempt's `input.md`.
+        prompt_digest: String,
     },
     /// The attempt's process exists.
     ProcessStarted {
@@ -256,6 +258,35 @@ pub struct AcceptedResult {
     /// What the agent said it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// What that is worth; absent for a result no agent made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attestation: Option<Attestation>,
+}
+
+/// What an agent's report of its usage is worth.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attestation {
+    /// The verdict.
+    pub status: AttestationStatus,
+    /// Why it is not attested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether the signature stands for the result as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub covers_result: bool,
+}
+
+/// Whether an agent's report of its usage is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AttestationStatus {
+    /// By the key that the user configured.
+    Attested,
+    /// Not, or not by that key.
+    Unattested,
+    /// There is no report.
+    Absent,
 }
 
 /// A commit.
@@ -333,7 +364,7 @@ pub fn client_events(event: &JournalEvent, state: &super::state::RunState, repor
                 width: *width,
             })
             .collect(),
-        J::TaskDispatched { task, worker, agent, attempt } => phase_of(task)
+        J::TaskDispatched { task, worker, agent, attempt, .. } => phase_of(task)
             .map(|phase| Event::TaskDispatched {
                 task_id: task.clone(),
                 worker_id: worker.clone(),

@@ -183,6 +183,8 @@ pub struct Attempt {
     pub agent: AgentName,
     /// When it was dispatched.
     pub started_at: Timestamp,
+    /// SHA-256 of its `input.md`.
+    pub prompt_digest: String,
     /// Its process, while no outcome is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessIdentity>,
@@ -425,7 +427,7 @@ impl RunState {
             }
             J::PhaseStarted { phase, .. } => self.phase_mut(phase)?.started = true,
             J::PhaseFinished { phase } => self.phase_mut(phase)?.finished = true,
-            J::TaskDispatched { task, worker, agent, .. } => {
+            J::TaskDispatched { task, worker, agent, prompt_digest, .. } => {
                 let place = self.expect(task, "dispatched", &[TaskStatus::Pending])?;
                 let state = &mut self.tasks[place];
                 state.not_before = None;
@@ -433,6 +435,7 @@ impl RunState {
                     worker: worker.clone(),
                     agent: agent.clone(),
                     started_at: at,
+                    prompt_digest: prompt_digest.clone(),
                     process: None,
                     session: None,
                     outcome: None,
