@@ -10,6 +10,7 @@ use flowdrive_protocol::config::{AgentConfig, Config, EnvPolicy};
 use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::event::EventKind;
 use flowdrive_protocol::method as m;
+use flowdrive_protocol::workflow::Workflow;
 use flowdrive_tests::binary;
 use serde_json::Value;
 
@@ -100,6 +101,10 @@ fn the_examples_in_the_documents_are_valid() {
             assert!(config.is_ok(), "{name}: {config:?} in\n{block}");
         }
     }
+    let text = document("docs/workflows.md");
+    let block = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let workflow: Result<Workflow, _> = toml::from_str(block);
+    assert!(workflow.is_ok(), "{workflow:?}");
 }
 
 #[test]

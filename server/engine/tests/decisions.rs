@@ -101,7 +101,13 @@ impl Sim {
         let worker = WorkerId::new(format!("worker-{}-{number:04}", id.as_str().replace([':', '@'], "_"))).unwrap();
         let attempt = self.state.tasks[task].failures + 1;
         let agent = self.settings.agent.clone();
-        self.apply(&JournalEvent::TaskDispatched { task: id, worker: worker.clone(), agent, attempt, prompt_digest: String::new() });
+        self.apply(&JournalEvent::TaskDispatched {
+            task: id,
+            worker: worker.clone(),
+            agent,
+            attempt,
+            prompt_digest: String::new(),
+        });
         self.in_flight.push((task, worker));
         self.most_in_flight = self.most_in_flight.max(self.in_flight.len());
         self.dispatched += u64::from(!again);

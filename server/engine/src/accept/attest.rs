@@ -35,7 +35,8 @@ pub struct Claim<'a> {
 /// What the report is worth.
 #[must_use]
 pub fn verify(claim: &Claim<'_>) -> Attestation {
-    let Some(usage) = claim.report.raw_usage.as_ref().filter(|usage| usage.as_object().is_some_and(|map| !map.is_empty()))
+    let Some(usage) =
+        claim.report.raw_usage.as_ref().filter(|usage| usage.as_object().is_some_and(|map| !map.is_empty()))
     else {
         let reason = Some("agent reported no usage".to_owned());
         return Attestation { status: AttestationStatus::Absent, reason, covers_result: false };
@@ -51,9 +52,8 @@ pub fn verify(claim: &Claim<'_>) -> Attestation {
 /// Whether the signature covers the result as well; or why it does not hold.
 fn check(claim: &Claim<'_>, usage: &Value) -> Result<bool, String> {
     let signature = claim.report.usage_signature.as_deref().ok_or("reported usage carries no signature")?;
-    let key = claim
-        .key
-        .ok_or("no trust key configured (set the agent's attestPublicKey, or CW_AGENT_ATTEST_PUBKEY)")?;
+    let key =
+        claim.key.ok_or("no trust key configured (set the agent's attestPublicKey, or CW_AGENT_ATTEST_PUBKEY)")?;
     let key = VerifyingKey::from_public_key_pem(key).map_err(|fault| format!("trust key unreadable: {fault}"))?;
     if signature.trim().is_empty() {
         return Err("signature is empty".to_owned());

@@ -158,7 +158,8 @@ impl Driver {
             result,
             key: agent.and_then(|agent| agent.attest_public_key.as_deref()),
         });
-        if agent.is_some_and(|agent| agent.require_attested_usage) && attestation.status != AttestationStatus::Attested {
+        if agent.is_some_and(|agent| agent.require_attested_usage) && attestation.status != AttestationStatus::Attested
+        {
             let why = attestation.reason.as_deref().unwrap_or("it is not signed");
             return Err(Refusal::new(
                 UNATTESTED_USAGE,
