@@ -101,7 +101,7 @@ impl Sim {
         let worker = WorkerId::new(format!("worker-{}-{number:04}", id.as_str().replace([':', '@'], "_"))).unwrap();
         let attempt = self.state.tasks[task].failures + 1;
         let agent = self.settings.agent.clone();
-        self.apply(&JournalEvent::TaskDispatched { task: id, worker: worker.clone(), agent, attempt });
+        self.apply(&JournalEvent::TaskDispatched { task: id, worker: worker.clone(), agent, attempt, marker: None });
         self.in_flight.push((task, worker));
         self.most_in_flight = self.most_in_flight.max(self.in_flight.len());
         self.dispatched += u64::from(!again);
@@ -132,7 +132,7 @@ impl Sim {
                     bytes: 0,
                     usage: Some(Usage::default()),
                 });
-                self.apply(&JournalEvent::TaskAccepted { task: id, worker, source: ResultSource::Agent, result });
+                self.apply(&JournalEvent::TaskAccepted { task: id, worker, source: ResultSource::Agent, result, text: None });
                 if let Some(decision) = looping::due(&self.state) {
                     self.apply(&decision);
                 }

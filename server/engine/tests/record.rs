@@ -65,6 +65,7 @@ fn dispatched(n: usize) -> JournalEvent {
         worker: WorkerId::new(format!("worker-t{n}-0001")).unwrap(),
         agent: AgentName::new("a").unwrap(),
         attempt: 1,
+        marker: None,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, mpsc};
 
+use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::ids::{RunId, WorkerId};
 use flowdrive_protocol::run::{DriveResult, RunStatus};
 use flowdrive_protocol::time::Timestamp;
@@ -31,13 +32,17 @@ impl Driver {
     pub(super) fn start_child(&mut self, child: Child) {
         let Child { task, worker, spec } = child;
         let (started_at, app) = (Timestamp::now(), spec.id.clone());
-        let sender = self.job.sender.clone();
+        let (sender, broken) = (self.job.sender.clone(), self.job.sender.clone());
         let settle = move |worker: WorkerId, ending: Ending| {
             let outcome = Box::new(outcome(&spec.id, ending, started_at));
             let _ = sender.send(Message::Settled { task, worker, outcome });
         };
         let (drive, paths, spec) = match self.launch_child(task) {
             Ok(launched) => launched,
+            Err(fault) if fault.kind() == Some(ErrorKind::StorageFailed) => {
+                let _ = broken.send(Message::ChildBroken { task, fault });
+                return;
+            }
             Err(fault) => return settle(worker, failed(format!("sub-workflow plan failed ({app}): {fault}"))),
         };
         if let Some((mode, by)) = &self.stop {
@@ -47,6 +52,12 @@ impl Driver {
         let result_path = self.job.record.paths.worker(&worker).result;
         self.job.runtime.spawn(async move {
             let ended = drive.finished().await;
+            if let Err(fault) = &ended
+                && fault.kind() == Some(ErrorKind::StorageFailed)
+            {
+                let _ = broken.send(Message::ChildBroken { task, fault: fault.clone() });
+                return;
+            }
             let bound = tokio::task::spawn_blocking(move || bind(&spec, &paths, ended, &result_path)).await;
             let ending =
                 bound.unwrap_or_else(|fault| failed(format!("sub-workflow result could not be bound: {fault}")));

@@ -133,6 +133,7 @@ impl Driver {
             model: spec.model.clone().or_else(|| agent.model.clone()),
             timeout: spec.timeout_ms.map_or(agent.timeout, Duration::from_millis),
             sandbox: spec.sandbox,
+            marker: self.job.delegator.next_marker(),
             session: current
                 .attempts
                 .iter()
@@ -174,6 +175,7 @@ impl Driver {
             worker: worker.clone(),
             agent: agent.name.clone(),
             attempt: assignment.attempt,
+            marker: (looked_up.is_none() && matches!(place, Place::Agent(_))).then(|| assignment.marker.clone()),
         })?;
         self.dispatched += u64::from(!again);
         if let Some(text) = looked_up {

@@ -111,13 +111,13 @@ fn published_results_of_different_tasks_never_share_a_file() {
     let bench = Bench::new();
     let tasks = ["a:b", "a/b", "a_b", "A_b"].map(|id| TaskId::new(id).unwrap());
     for task in &tasks {
-        let path = publish_result(&bench.paths, task, task.as_str()).unwrap();
+        let path = publish_result(&bench.paths, task, task.as_str(), false).unwrap();
         assert_eq!(path, bench.paths.result(task));
     }
     for task in &tasks {
         assert_eq!(std::fs::read_to_string(bench.paths.result(task)).unwrap(), task.as_str());
     }
-    publish_result(&bench.paths, &tasks[0], "newer").unwrap();
+    publish_result(&bench.paths, &tasks[0], "newer", true).unwrap();
     assert_eq!(std::fs::read_to_string(bench.paths.result(&tasks[0])).unwrap(), "newer");
     assert_eq!(std::fs::read_dir(&bench.paths.results_dir).unwrap().count(), 4);
 }
