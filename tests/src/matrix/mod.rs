@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::server::Server;
 use crate::{RpcError, census};
 use compare::Outcome;
-use scene::{RUN, Scene};
+use scene::{Journal, RUN, Scene};
 
 /// What happens at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,10 +148,16 @@ async fn recover(scene: &Scene, when: &str, expected: &Outcome) {
     for (run, journal) in &before {
         let all = &after[run];
         for task in journal.accepted() {
-            let count = |runs: &BTreeMap<String, BTreeSet<String>>| runs.get(&task).map_or(0, BTreeSet::len);
-            assert_eq!(count(&runs_before), count(&runs), "{when}, {task} was accepted before and ran again");
-            let accepted = all.of("taskAccepted").filter(|event| event["task"] == task.as_str()).count();
-            assert_eq!(accepted, 1, "{when}, {task} was accepted {accepted} times");
+            let of_task = |kind: &'static str, journal: &Journal| journal.of(kind).filter(|e| e["task"] == task.as_str()).count();
+            assert_eq!(of_task("taskAccepted", all), 1, "{when}, {task} was accepted twice");
+            let dispatched = (of_task("taskDispatched", journal), of_task("taskDispatched", all));
+            assert_eq!(dispatched.0, dispatched.1, "{when}, {task} was accepted before and delegated again");
+        }
+        // An agent whose end is written down does not run again, nor does that of an accepted task.
+        for outcome in journal.of("outcomeRecorded") {
+            let worker = outcome["worker"].as_str().unwrap_or_default();
+            let started = |runs: &BTreeMap<String, BTreeSet<String>>| runs.values().any(|workers| workers.contains(worker));
+            assert_eq!(started(&runs_before), started(&runs), "{when}, {worker} had ended and ran again");
         }
         let interrupted: BTreeSet<&str> = all.of("taskInterrupted").filter_map(|e| e["worker"].as_str()).collect();
         for outcome in journal.of("outcomeRecorded").filter(|e| e["outcome"]["ending"]["status"] != "interrupted") {

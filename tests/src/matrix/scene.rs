@@ -197,7 +197,9 @@ impl Scene {
             note(entry.task, entry.worker);
         }
         for exchange in &self.endpoint.exchanges()[self.exchanged.load(Ordering::SeqCst)..] {
-            let worker = exchange.request.json()["manifest"]["workerId"].as_str().unwrap_or("?").to_owned();
+            let body = exchange.request.json();
+            let folder = Path::new(body["manifest"]["workerDir"].as_str().unwrap_or_default());
+            let worker = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             note(exchange.request.task(), worker);
         }
         runs
