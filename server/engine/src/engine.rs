@@ -445,7 +445,11 @@ fn changed_results(paths: &RunPaths, id: &RunId) -> Result<Vec<VerifyProblem>, S
     Ok(accepted
         .filter_map(|(task, result)| {
             let path = paths.dir.join(&result.path);
-            let remedy = if result.bytes <= MAX_CARRIED as u64 { "; the journal has it, and a resume restores a lost one" } else { "" };
+            let remedy = if result.bytes <= MAX_CARRIED as u64 {
+                "; the journal has it, and a resume restores a lost one"
+            } else {
+                ""
+            };
             match std::fs::read(&path) {
                 Ok(bytes) if sha256_hex(&bytes) == result.digest => None,
                 Ok(_) => {

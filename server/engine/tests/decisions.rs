@@ -132,7 +132,13 @@ impl Sim {
                     bytes: 0,
                     usage: Some(Usage::default()),
                 });
-                self.apply(&JournalEvent::TaskAccepted { task: id, worker, source: ResultSource::Agent, result, text: None });
+                self.apply(&JournalEvent::TaskAccepted {
+                    task: id,
+                    worker,
+                    source: ResultSource::Agent,
+                    result,
+                    text: None,
+                });
                 if let Some(decision) = looping::due(&self.state) {
                     self.apply(&decision);
                 }

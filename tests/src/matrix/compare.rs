@@ -88,8 +88,19 @@ fn plain(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             const ASIDE: [&str; 13] = [
-                "createdAt", "updatedAt", "startedAt", "endedAt", "at", "closedAt", "openedAt", "resolvedAt", "notBefore", "process",
-                "eventSeq", "gitHead", "settings",
+                "createdAt",
+                "updatedAt",
+                "startedAt",
+                "endedAt",
+                "at",
+                "closedAt",
+                "openedAt",
+                "resolvedAt",
+                "notBefore",
+                "process",
+                "eventSeq",
+                "gitHead",
+                "settings",
             ];
             let kept = fields.into_iter().filter(|(name, _)| !ASIDE.contains(&name.as_str()));
             Value::Object(kept.map(|(name, value)| (plain_text(&name), plain(value))).collect())
@@ -125,7 +136,8 @@ mod tests {
 
     #[test]
     fn interruptions_and_times_count_for_nothing_and_verdicts_do() {
-        let attempt = |worker: &str, verdict: &str, at: &str| json!({ "worker": worker, "verdict": verdict, "startedAt": at });
+        let attempt =
+            |worker: &str, verdict: &str, at: &str| json!({ "worker": worker, "verdict": verdict, "startedAt": at });
         let one = json!({ "attempts": [attempt("worker-a-0001", "accepted", "1")] });
         let two = json!({ "attempts": [attempt("worker-a-0001", "interrupted", "1"), attempt("worker-a-0002", "accepted", "2")] });
         let three = json!({ "attempts": [attempt("worker-a-0001", "refused", "1")] });

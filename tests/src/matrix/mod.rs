@@ -93,13 +93,7 @@ async fn crash(scene: &Scene, mut server: Server, point: u64, expected: &Outcome
 }
 
 /// Drives with a disk that fails once. None when it did not.
-async fn fail(
-    scene: &Scene,
-    server: Server,
-    point: u64,
-    expected: &Outcome,
-    summary: &mut Summary,
-) -> Option<String> {
+async fn fail(scene: &Scene, server: Server, point: u64, expected: &Outcome, summary: &mut Summary) -> Option<String> {
     let fault = scene.advance(&server).await.unwrap_or_else(|| server.fail("the server died"));
     let log = server.log();
     let name = struck(&log);
@@ -148,7 +142,8 @@ async fn recover(scene: &Scene, when: &str, expected: &Outcome) {
     for (run, journal) in &before {
         let all = &after[run];
         for task in journal.accepted() {
-            let of_task = |kind: &'static str, journal: &Journal| journal.of(kind).filter(|e| e["task"] == task.as_str()).count();
+            let of_task =
+                |kind: &'static str, journal: &Journal| journal.of(kind).filter(|e| e["task"] == task.as_str()).count();
             assert_eq!(of_task("taskAccepted", all), 1, "{when}, {task} was accepted twice");
             let dispatched = (of_task("taskDispatched", journal), of_task("taskDispatched", all));
             assert_eq!(dispatched.0, dispatched.1, "{when}, {task} was accepted before and delegated again");
@@ -156,7 +151,8 @@ async fn recover(scene: &Scene, when: &str, expected: &Outcome) {
         // An agent whose end is written down does not run again, nor does that of an accepted task.
         for outcome in journal.of("outcomeRecorded") {
             let worker = outcome["worker"].as_str().unwrap_or_default();
-            let started = |runs: &BTreeMap<String, BTreeSet<String>>| runs.values().any(|workers| workers.contains(worker));
+            let started =
+                |runs: &BTreeMap<String, BTreeSet<String>>| runs.values().any(|workers| workers.contains(worker));
             assert_eq!(started(&runs_before), started(&runs), "{when}, {worker} had ended and ran again");
         }
         let interrupted: BTreeSet<&str> = all.of("taskInterrupted").filter_map(|e| e["worker"].as_str()).collect();

@@ -39,7 +39,10 @@ impl Scene {
         ws.configure(&config::config([
             ("quick", config::fixture(&ws, &["--cite", CITE])),
             ("forking", config::fixture(&ws, &["--cite", CITE, "--fork", "1", "--ignore-term"])),
-            ("careless", config::fixture(&ws, &["--cite", CITE, "--kind", "no-evidence", "--good-when", "Previous attempt"])),
+            (
+                "careless",
+                config::fixture(&ws, &["--cite", CITE, "--kind", "no-evidence", "--good-when", "Previous attempt"]),
+            ),
             ("stubborn", config::fixture(&ws, &["--cite", CITE, "--kind", "no-evidence", "--good-when", GUIDANCE])),
             ("remote", config::endpoint(endpoint.url())),
         ]));
@@ -56,7 +59,8 @@ impl Scene {
 
     fn document() -> Value {
         let kept = task("map:kept").set("resultCache", json!({ "keyInput": "question" }));
-        let child = task("sub:inner").set("subWorkflow", json!({ "id": "flows/inner.json", "bindResult": "verdict-result" }));
+        let child =
+            task("sub:inner").set("subWorkflow", json!({ "id": "flows/inner.json", "bindResult": "verdict-result" }));
         let mut hunt = phase("hunt", [task("hunt:a")]);
         hunt["loop"] = json!({ "maxRounds": 2, "until": { "findingsBelow": "P2" } });
         workflow(
@@ -74,7 +78,13 @@ impl Scene {
                 ),
                 phase("sub", [child, task("sub:beside")]),
                 hunt,
-                sequential("check", [task("check:parks").agent("stubborn").needs_evidence().set("maxAttempts", 2), task("check:last").agent("remote")]),
+                sequential(
+                    "check",
+                    [
+                        task("check:parks").agent("stubborn").needs_evidence().set("maxAttempts", 2),
+                        task("check:last").agent("remote"),
+                    ],
+                ),
                 phase("judge", [task("verdict:all").needs_evidence()]),
             ],
         )
