@@ -38,6 +38,8 @@ fi
 
 say "building"
 cargo build --workspace --bins --locked
+# The crash matrix has a build of its own, that dies on demand. Nobody else gets it.
+cargo build -p flowdrive --features fault-injection --target-dir target/fault-injection --locked
 # The tests start these very binaries, never ones that happen to be on the PATH.
 FLOWDRIVE_BIN="${FLOWDRIVE_BIN:-${CARGO_TARGET_DIR:-$PWD/target}/debug/flowdrive}"
 export FLOWDRIVE_BIN

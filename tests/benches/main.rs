@@ -1,6 +1,8 @@
 //! Benchmarks against the real binary, as ratios to something run beside it on the same machine.
 //! `bench window`: a mixed window of slow agents against the ideal schedule. `bench overhead`: 512 instant tasks at
-//! width 32 against `xargs -P 32` starting the same program.
+//! width 32 against `xargs -P 32` starting the same program. `bench size [TASKS...]`: see the module of that name.
+
+mod size;
 
 use std::io::Write as _;
 use std::process::{ExitCode, Stdio};
@@ -29,8 +31,13 @@ fn main() -> ExitCode {
         runtime.block_on(overhead());
         known = true;
     }
+    if all || wanted.iter().any(|name| name == "size") {
+        let sizes: Vec<usize> = wanted.iter().filter_map(|word| word.parse().ok()).collect();
+        runtime.block_on(size::size(&sizes));
+        known = true;
+    }
     if !known {
-        say("usage: bench [window] [overhead]");
+        say("usage: bench [window] [overhead] [size [TASKS...]]");
         return ExitCode::from(2);
     }
     ExitCode::SUCCESS

@@ -1,6 +1,7 @@
 //! Where the programs under test are. Refuses a binary that is older than its own sources.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -37,6 +38,27 @@ pub fn fixture_agent() -> &'static Path {
         let path = target_folder().join("fixture-agent");
         assert!(path.is_file(), "{} is missing; run `cargo build -p flowdrive-tests --bins` first", path.display());
         path
+    })
+}
+
+/// A build of `flowdrive` that dies or fails on demand (feature `fault-injection`), in a target folder of its own, made
+/// now unless it is there. The first time takes as long as building the program.
+///
+/// # Panics
+/// When it cannot be built.
+#[must_use]
+pub fn fault_injected() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let target = repository().join("target/fault-injection");
+        let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--quiet", "--locked", "-p", "flowdrive", "--features", "fault-injection", "--target-dir"])
+            .arg(&target)
+            .current_dir(repository())
+            .status()
+            .expect("cargo runs");
+        assert!(built.success(), "the build with fault injection failed");
+        target.join("debug/flowdrive")
     })
 }
 

@@ -1,6 +1,7 @@
 //! How a server under test is started.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -17,6 +18,7 @@ use crate::workspace::TestWorkspace;
 pub struct Builder<'a> {
     ws: &'a TestWorkspace,
     framing: Framing,
+    program: Option<PathBuf>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     options: Value,
@@ -28,7 +30,22 @@ impl<'a> Builder<'a> {
     /// A server for this workspace, with nothing special about it.
     pub fn new(ws: &'a TestWorkspace, framing: Framing) -> Self {
         let (arguments, environment) = (Vec::new(), Vec::new());
-        Self { ws, framing, arguments, environment, options: json!({}), process_id: None, handshake: true }
+        Self {
+            ws,
+            framing,
+            program: None,
+            arguments,
+            environment,
+            options: json!({}),
+            process_id: None,
+            handshake: true,
+        }
+    }
+
+    /// Another build of the program than the one under test.
+    pub fn program(mut self, program: &Path) -> Self {
+        self.program = Some(program.to_owned());
+        self
     }
 
     /// An argument after `serve --stdio`.
@@ -68,7 +85,7 @@ impl<'a> Builder<'a> {
     pub async fn start(self) -> Server {
         static COUNT: AtomicI64 = AtomicI64::new(1);
         let log = self.ws.root().join(format!("server-{}.log", COUNT.fetch_add(1, Ordering::Relaxed)));
-        let mut command = self.ws.command(binary::flowdrive());
+        let mut command = self.ws.command(self.program.as_deref().unwrap_or_else(|| binary::flowdrive()));
         command.args(["serve", "--stdio", "--config"]).arg(self.ws.config_file()).args(&self.arguments);
         command.envs(self.environment);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -15,6 +15,7 @@ pub mod fault;
 pub mod framing;
 mod hearing;
 pub mod ledger;
+pub mod matrix;
 pub mod results;
 pub mod server;
 pub mod tree;

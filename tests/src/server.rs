@@ -128,6 +128,38 @@ impl Server {
         self.wait_for(&format!("the answer to request {id}"), |messages| answer_to(messages, id)).await
     }
 
+    /// Asks and waits; none when the server dies first.
+    pub async fn call_or_death(&self, method: &str, params: Value) -> Option<Result<Value, RpcError>> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        if let Some(stdin) = self.stdin.lock().await.as_mut() {
+            // A server that is dead does not read; that it is shows below.
+            let _ = stdin.write_all(&self.framing.frame(&message.to_string())).await;
+        }
+        let mut changed = self.hearing.changes();
+        let search = async {
+            loop {
+                changed.mark_unchanged();
+                {
+                    let heard = self.heard();
+                    if let Some(found) = answer_to(&heard.messages, id) {
+                        return Some(found);
+                    }
+                    if heard.ended.is_some() {
+                        return None;
+                    }
+                }
+                if changed.changed().await.is_err() {
+                    return None;
+                }
+            }
+        };
+        match tokio::time::timeout(wait::PATIENCE, search).await {
+            Ok(found) => found,
+            Err(_) => self.fail(&format!("waited {:?} for the answer to {method}", wait::PATIENCE)),
+        }
+    }
+
     /// Asks and waits.
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         let id = self.send(method, params).await;

@@ -207,3 +207,33 @@ async fn verify_finds_a_result_that_was_changed_after_it_was_accepted() {
     assert!(found.problems.iter().any(|problem| file.ends_with(&problem.path) || problem.path == file), "{found:#?}");
     server.finish().await;
 }
+
+#[tokio::test]
+async fn results_that_a_power_cut_took_are_named_by_verify_and_restored_by_a_resume() {
+    let ws = TestWorkspace::new();
+    let tasks = ["map:cut", "map:gone", "map:kept"].map(task);
+    let document = workflow(3, [phase("map", tasks), phase("then", [task("then:last")])]);
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let first = server.drive(&document, json!({ "once": true })).await;
+    let params = server.here(json!({ "runId": first.run_id }));
+    let view: RunView = server.ok("showRun", params.clone()).await;
+    let files: Vec<String> = view.tasks.iter().filter_map(|task| task.result_path.clone()).collect();
+    let texts: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+    assert_eq!(files.len(), 3);
+    // What a file system shows of files that were written but never flushed.
+    fs::write(&files[0], "").unwrap();
+    fs::remove_file(&files[1]).unwrap();
+
+    let found: VerifyRunResult = server.ok("verifyRun", params.clone()).await;
+    let codes: Vec<(&str, &str)> = found.problems.iter().map(|p| (p.code.as_str(), p.path.as_str())).collect();
+    assert_eq!(codes, [("result-changed", &*files[0]), ("result-missing", &*files[1])], "{found:#?}");
+    let result: DriveResult = server.ok("resume", params.clone()).await;
+    assert_eq!(result.status, RunStatus::Complete);
+    for (file, text) in files.iter().zip(&texts) {
+        assert_eq!(&fs::read(file).unwrap(), text, "{file}");
+    }
+    assert!(ws.agent_runs().values().all(|runs| *runs == 1), "{:?}", ws.agent_runs());
+    let found: VerifyRunResult = server.ok("verifyRun", params).await;
+    assert!(found.ok, "{found:#?}");
+    server.finish().await;
+}

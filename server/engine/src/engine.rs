@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use crate::config::{self, Agents, Layers};
 use crate::delegate::{Delegator, DelegatorOptions};
 use crate::drive::{Drive, Drives, Job, Message};
-use crate::model::journal::DriveSettings;
+use crate::model::journal::{DriveSettings, MAX_CARRIED};
 use crate::model::state::RunState;
 use crate::readings::Readings;
 use crate::record::{self, Record};
@@ -450,14 +450,19 @@ fn changed_results(paths: &RunPaths, id: &RunId) -> Result<Vec<VerifyProblem>, S
     Ok(accepted
         .filter_map(|(task, result)| {
             let path = paths.dir.join(&result.path);
+            let remedy = if result.bytes <= MAX_CARRIED as u64 {
+                "; the journal has it, and a resume restores a lost one"
+            } else {
+                ""
+            };
             match std::fs::read(&path) {
                 Ok(bytes) if sha256_hex(&bytes) == result.digest => None,
                 Ok(_) => {
-                    let message = format!("the result of {} is not the one that was accepted", task.id);
+                    let message = format!("the result of {} is not the one that was accepted{remedy}", task.id);
                     Some(problem("result-changed", message, &path))
                 }
                 Err(fault) => {
-                    let message = format!("the accepted result of {} cannot be read: {fault}", task.id);
+                    let message = format!("the accepted result of {} cannot be read: {fault}{remedy}", task.id);
                     Some(problem("result-missing", message, &path))
                 }
             }

@@ -3,15 +3,18 @@
 //!
 //! Must not decide anything: it writes down what it is told.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use flowdrive_protocol::event::ProgressEvent;
-use flowdrive_protocol::ids::RunId;
+use flowdrive_protocol::ids::{RunId, TaskId};
 use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::model::journal::{JournalEvent, RunPlanned, client_events};
 use crate::model::state::{FoldError, RunState};
+use crate::store::canonical::sha256_hex;
+use crate::store::worker::{self, ResultCheck};
 use crate::store::{Journal, JournalPosition, RunPaths, StoreError, read_entries_with, snapshot};
 
 /// Events between two snapshots, at least. More for larger runs, so that the cost per task stays the same.
@@ -53,19 +56,34 @@ impl Record {
         Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: 1 })
     }
 
-    /// Opens the record of a run for its one writer, who holds the run's lock. A torn last line is cut off.
+    /// Opens the record of a run for its one writer, who holds the run's lock. A torn last line is cut off, and results
+    /// whose files were lost (they are not flushed one by one) are written anew from the journal.
     ///
     /// # Errors
     /// When the record does not add up, was written by a newer Flowdrive, or cannot be read.
     pub fn open(paths: RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
         // From its first line on, not from the snapshot: whoever goes on with a run stands on all of its record.
         let mut fold = Fold::default();
-        let (journal, end) = Journal::open_with(&paths, run_id, None, &mut |entry| fold.take(&paths, run_id, entry))?;
+        let check = ResultCheck::new();
+        let mut lost: BTreeMap<TaskId, String> = BTreeMap::new();
+        let (journal, end) = Journal::open_with(&paths, run_id, None, &mut |mut entry| {
+            if let JournalEvent::TaskAccepted { task, result, text, .. } = &mut entry.event
+                && let Some(text) = text.take_if(|_| check.is_lost(&paths, task, result.bytes, &result.digest))
+                && sha256_hex(&text) == result.digest
+            {
+                lost.insert(task.clone(), text);
+            }
+            fold.take(&paths, run_id, entry);
+        })?;
         if let Some(torn) = end.torn {
             tracing::warn!(path = %paths.journal.display(), bytes = torn.bytes, "cut off a torn last line");
         }
         let folded = fold.folded;
         let state = Arc::new(RwLock::new(fold.finish(&paths)?));
+        for (task, text) in &lost {
+            tracing::warn!(%task, "the file of an accepted result was lost; writing it anew from the journal");
+            worker::publish_result(&paths, task, text, false)?;
+        }
         Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: folded })
     }
 

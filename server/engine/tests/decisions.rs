@@ -107,6 +107,7 @@ impl Sim {
             agent,
             attempt,
             prompt_digest: String::new(),
+            marker: None,
         });
         self.in_flight.push((task, worker));
         self.most_in_flight = self.most_in_flight.max(self.in_flight.len());
@@ -139,7 +140,13 @@ impl Sim {
                     usage: Some(Usage::default()),
                     attestation: None,
                 });
-                self.apply(&JournalEvent::TaskAccepted { task: id, worker, source: ResultSource::Agent, result });
+                self.apply(&JournalEvent::TaskAccepted {
+                    task: id,
+                    worker,
+                    source: ResultSource::Agent,
+                    result,
+                    text: None,
+                });
                 if let Some(decision) = looping::due(&self.state) {
                     self.apply(&decision);
                 }

@@ -66,6 +66,7 @@ fn dispatched(n: usize) -> JournalEvent {
         agent: AgentName::new("a").unwrap(),
         attempt: 1,
         prompt_digest: String::new(),
+        marker: None,
     }
 }
 

@@ -87,7 +87,7 @@ pub(super) async fn run(
     if stops.stop.is_cancelled() {
         return draft.interrupted();
     }
-    let marker = shared.next_marker();
+    let marker = assignment.marker.clone();
     let started = match start(shared, target, assignment, &argv, &agent_env, &marker).await {
         Ok(started) => started,
         Err((reason, transient)) => {

@@ -227,6 +227,37 @@ impl Delegator {
         self.shared.tasks.len()
     }
 
+    /// A marker no other delegation has, of this server or another. Recorded before an agent is started with it.
+    #[must_use]
+    pub fn next_marker(&self) -> String {
+        self.shared.next_marker()
+    }
+
+    /// Ends what bears a delegation's marker, where a dead server had no time to record more; true when there was
+    /// something. Where there is no `/proc` nothing is found.
+    pub async fn end_marked(&self, marker: &str) -> bool {
+        if marker.is_empty() {
+            return false;
+        }
+        #[cfg(unix)]
+        {
+            // No leader is known: number 0 is no process's, so only the marker counts.
+            let (group, start_ticks, boot_id) = (0, 0, String::new());
+            self.end(&ProcessIdentity { group, start_ticks, boot_id, marker: marker.to_owned() }).await
+        }
+        #[cfg(not(unix))]
+        false
+    }
+
+    #[cfg(unix)]
+    async fn end(&self, identity: &ProcessIdentity) -> bool {
+        let swept = self.shared.sweeper.sweep(identity, false).await;
+        if !swept.left.is_empty() {
+            tracing::warn!(left = ?swept.left, "processes of a dead server could not be ended");
+        }
+        swept.found
+    }
+
     /// Ends what a dead server left behind; true when there was something. Never hits a process that merely has got a
     /// number again: boot, start time and marker are checked. Where there is no `/proc` nothing is found.
     pub async fn end_orphan(&self, identity: &ProcessIdentity) -> bool {
@@ -236,11 +267,7 @@ impl Delegator {
             if !known || identity.boot_id != process::boot_id() {
                 return false;
             }
-            let swept = self.shared.sweeper.sweep(identity, false).await;
-            if !swept.left.is_empty() {
-                tracing::warn!(left = ?swept.left, "processes of a dead server could not be ended");
-            }
-            swept.found
+            self.end(identity).await
         }
         #[cfg(not(unix))]
         {

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, mpsc};
 
+use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::ids::{RunId, WorkerId};
 use flowdrive_protocol::run::{DriveResult, RunStatus};
 use flowdrive_protocol::time::Timestamp;
@@ -31,13 +32,14 @@ impl Driver {
     pub(super) fn start_child(&mut self, child: Child) {
         let Child { task, worker, spec } = child;
         let (started_at, app) = (Timestamp::now(), spec.id.clone());
-        let sender = self.job.sender.clone();
+        let (sender, broken) = (self.job.sender.clone(), self.job.sender.clone());
         let settle = move |worker: WorkerId, ending: Ending| {
             let outcome = Box::new(outcome(&spec.id, ending, started_at));
             let _ = sender.send(Message::Settled { task, worker, outcome });
         };
         let (drive, paths, spec) = match self.launch_child(task) {
             Ok(launched) => launched,
+            Err(fault) if of_disk(&fault) => return drop(broken.send(Message::ChildBroken { task, fault })),
             Err(fault) => return settle(worker, failed(format!("sub-workflow plan failed ({app}): {fault}"))),
         };
         if let Some((mode, by)) = &self.stop {
@@ -48,9 +50,11 @@ impl Driver {
         self.job.runtime.spawn(async move {
             let ended = drive.finished().await;
             let bound = tokio::task::spawn_blocking(move || bind(&spec, &paths, ended, &result_path)).await;
-            let ending =
-                bound.unwrap_or_else(|fault| failed(format!("sub-workflow result could not be bound: {fault}")));
-            settle(worker, ending);
+            match bound {
+                Ok(Ok(ending)) => settle(worker, ending),
+                Ok(Err(fault)) => drop(broken.send(Message::ChildBroken { task, fault })),
+                Err(fault) => settle(worker, failed(format!("sub-workflow result could not be bound: {fault}"))),
+            }
         });
     }
 
@@ -121,50 +125,53 @@ impl Driver {
     }
 }
 
-/// Writes what of the child becomes the parent task's result.
+/// Writes what of the child becomes the parent task's result. What the disk refuses is an error: the task can do nothing
+/// about it.
 fn bind(
     spec: &SubWorkflow,
     paths: &RunPaths,
     ended: Result<DriveResult, EngineError>,
     result_path: &std::path::Path,
-) -> Ending {
+) -> Result<Ending, EngineError> {
     let app = &spec.id;
     let result = match ended {
         Ok(result) if result.status == RunStatus::Complete => result,
-        Ok(result) if result.stopped.is_some() => return Ending::Interrupted,
+        Ok(result) if result.stopped.is_some() => return Ok(Ending::Interrupted),
         Ok(result) => {
             let why = result.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
             let status = result.status.as_str();
-            return failed(format!(
+            return Ok(failed(format!(
                 "sub-workflow {app} did not complete (status: {status}){why}; its run is {}",
                 result.run_id
-            ));
+            )));
         }
-        Err(fault) => return failed(format!("sub-workflow {app} failed: {fault}")),
+        Err(fault) if of_disk(&fault) => return Err(fault),
+        Err(fault) => return Ok(failed(format!("sub-workflow {app} failed: {fault}"))),
     };
     let source = match spec.bind_result {
         BindResult::Report => Some(paths.report.clone()),
-        BindResult::VerdictResult => match record::read_state(paths, &result.run_id) {
+        BindResult::VerdictResult => match record::read_state(paths, &result.run_id).map_err(EngineError::from) {
             Ok(state) => super::commit::verdict_task(&state)
                 .and_then(|place| state.tasks[place].accepted.as_ref())
                 .map(|accepted| paths.dir.join(&accepted.path)),
-            Err(fault) => return failed(format!("sub-workflow {app} cannot be read: {fault}")),
+            Err(fault) if of_disk(&fault) => return Err(fault),
+            Err(fault) => return Ok(failed(format!("sub-workflow {app} cannot be read: {fault}"))),
         },
     };
-    let bytes = source.and_then(|path| std::fs::read(path).ok());
-    match bytes {
-        Some(bytes) => match replace_file(result_path, &bytes, false) {
-            Ok(()) => Ending::Completed,
-            Err(fault) => failed(format!("sub-workflow {app}: its result could not be written: {fault}")),
-        },
-        None => failed(format!(
-            "sub-workflow {app} produced no {}",
-            match spec.bind_result {
-                BindResult::Report => "report",
-                BindResult::VerdictResult => "verdict-result",
-            }
-        )),
-    }
+    let Some(bytes) = source.and_then(|path| std::fs::read(path).ok()) else {
+        let wanted = match spec.bind_result {
+            BindResult::Report => "report",
+            BindResult::VerdictResult => "verdict-result",
+        };
+        return Ok(failed(format!("sub-workflow {app} produced no {wanted}")));
+    };
+    replace_file(result_path, &bytes, false)?;
+    Ok(Ending::Completed)
+}
+
+/// Whether a fault is the disk's.
+fn of_disk(fault: &EngineError) -> bool {
+    fault.kind() == Some(ErrorKind::StorageFailed)
 }
 
 fn failed(reason: String) -> Ending {

@@ -16,7 +16,7 @@ use crate::accept::refusal::UNATTESTED_USAGE;
 use crate::accept::{self, Accepted, FileLookup, Files, Refusal, Requirements, attest};
 use crate::decide::retry::{After, Failure, after};
 use crate::decide::{feedback, looping};
-use crate::model::journal::{AcceptedResult, Attestation, AttestationStatus, JournalEvent};
+use crate::model::journal::{AcceptedResult, Attestation, AttestationStatus, JournalEvent, MAX_CARRIED};
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::store::canonical::sha256_hex;
 use crate::store::{StoreError, Workspace, WorkspaceFile, safe_name, worker};
@@ -57,7 +57,7 @@ impl Driver {
                 by_agent: true,
             },
             Ending::Completed => match self.examine(task, worker, outcome)? {
-                Ok(result) => return self.accept(task, worker, outcome, result),
+                Ok((result, text)) => return self.accept(task, worker, outcome, result, text),
                 Err(refusal) => {
                     let missing = refusal.code == "worker-result-missing";
                     let prefix = match outcome.handle {
@@ -78,13 +78,14 @@ impl Driver {
         self.fail(task, worker, &failure)
     }
 
-    /// Reads and judges the attempt's result. The outer error is the disk's, the inner one the agent's.
+    /// Reads and judges the attempt's result, and gives its text where the journal is to carry it. The outer error is the
+    /// disk's, the inner one the agent's.
     fn examine(
         &self,
         task: usize,
         worker: &WorkerId,
         outcome: &Outcome,
-    ) -> Result<Result<AcceptedResult, Refusal>, StoreError> {
+    ) -> Result<Result<(AcceptedResult, Option<String>), Refusal>, StoreError> {
         let state = self.job.record.state();
         let (id, spec) = (state.tasks[task].id.clone(), state.spec(task).clone());
         drop(state);
@@ -117,9 +118,11 @@ impl Driver {
             Err(refusal) => return Ok(Err(refusal)),
         };
         // Published before it is recorded: a crash in between leaves a file nobody names, and never a name without file.
-        let path = worker::publish_result(&self.job.record.paths, &id, &text)?;
+        // A power cut can take a file away that was not flushed, so one is flushed unless the journal carries the text.
+        let carried = text.len() <= MAX_CARRIED;
+        let path = worker::publish_result(&self.job.record.paths, &id, &text, !carried)?;
         let relative = path.strip_prefix(&self.job.record.paths.dir).unwrap_or(&path);
-        Ok(Ok(AcceptedResult {
+        let result = AcceptedResult {
             verified: supported(&accepted),
             summary: accepted.summary,
             findings: accepted.findings,
@@ -130,7 +133,8 @@ impl Driver {
             bytes: text.len() as u64,
             usage: outcome.report.usage.clone(),
             attestation,
-        }))
+        };
+        Ok(Ok((result, carried.then_some(text))))
     }
 
     /// What the agent's report of its usage is worth, and whether that is enough.
@@ -175,6 +179,7 @@ impl Driver {
         worker: &WorkerId,
         outcome: &Outcome,
         result: AcceptedResult,
+        text: Option<String>,
     ) -> Result<(), EngineError> {
         let id = self.job.record.state().tasks[task].id.clone();
         self.job.record.record(&JournalEvent::TaskAccepted {
@@ -186,6 +191,7 @@ impl Driver {
                 HandleKind::Process | HandleKind::Endpoint => ResultSource::Agent,
             },
             result: Box::new(result),
+            text,
         })?;
         if outcome.handle != HandleKind::ResultCache {
             self.keep_result(task, worker);

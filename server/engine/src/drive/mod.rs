@@ -16,7 +16,7 @@ mod judge;
 mod prepare;
 mod recover;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -58,6 +58,13 @@ pub(crate) enum Message {
         worker: WorkerId,
         /// How it ended.
         outcome: Box<Outcome>,
+    },
+    /// A sub-workflow's run cannot be written down: no fault of its task's.
+    ChildBroken {
+        /// Place of the task.
+        task: usize,
+        /// What happened.
+        fault: EngineError,
     },
     /// An agent told something that is written down.
     Noticed {
@@ -126,6 +133,7 @@ pub(crate) struct Driver {
     in_flight: BTreeMap<usize, WorkerId>,
     prepared: Vec<Prepared>,
     children: BTreeMap<usize, Drive>,
+    unread: VecDeque<Message>,
     replies: Vec<Reply>,
     steps: Vec<(usize, Step)>,
     dispatched: u64,
@@ -153,6 +161,7 @@ impl Driver {
             in_flight: BTreeMap::new(),
             prepared: Vec::new(),
             children: BTreeMap::new(),
+            unread: VecDeque::new(),
             replies: Vec::new(),
             steps: Vec::new(),
             dispatched: 0,
@@ -284,7 +293,10 @@ impl Driver {
     /// Writes down what arrived, hands it to the kernel, then judges the outcomes.
     fn take(&mut self, messages: Vec<Message>) -> Result<(), EngineError> {
         let mut outcomes = Vec::new();
-        for message in messages {
+        let mut broken = None;
+        // Kept where a fault half way leaves the rest: whoever abandons the drive has to see each agent's end.
+        self.unread.extend(messages);
+        while let Some(message) = self.unread.pop_front() {
             match message {
                 Message::Settled { task, worker, outcome } => {
                     if self.in_flight.get(&task) != Some(&worker) {
@@ -300,6 +312,12 @@ impl Driver {
                     })?;
                     outcomes.push((task, worker, outcome));
                 }
+                Message::ChildBroken { task, fault } => {
+                    // Nothing is recorded of it: the next drive finds the attempt open and carries the child on.
+                    self.in_flight.remove(&task);
+                    self.children.remove(&task);
+                    broken = Some(fault);
+                }
                 Message::Noticed { task, worker, notice } => self.note(task, worker, notice)?,
                 Message::CapacityChanged => self.watches_capacity = false,
                 Message::Stop { mode, by } => self.request_stop(mode, by)?,
@@ -313,7 +331,10 @@ impl Driver {
         for (task, worker, outcome) in outcomes {
             self.judge(task, &worker, &outcome)?;
         }
-        Ok(())
+        match broken {
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
     }
 
     fn note(&mut self, task: usize, worker: WorkerId, notice: Notice) -> Result<(), StoreError> {
@@ -410,8 +431,9 @@ impl Driver {
             self.in_flight.remove(&prepared.task());
         }
         while !self.in_flight.is_empty() {
-            match self.job.mailbox.recv() {
-                Ok(Message::Settled { task, .. }) => {
+            let message = self.unread.pop_front().map_or_else(|| self.job.mailbox.recv(), Ok);
+            match message {
+                Ok(Message::Settled { task, .. } | Message::ChildBroken { task, .. }) => {
                     self.in_flight.remove(&task);
                 }
                 Ok(Message::Resolve { reply, .. }) => drop(reply),

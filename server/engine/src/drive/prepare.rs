@@ -134,6 +134,7 @@ impl Driver {
             model: spec.model.clone().or_else(|| agent.model.clone()),
             timeout: spec.timeout_ms.map_or(agent.timeout, Duration::from_millis),
             sandbox: spec.sandbox,
+            marker: self.job.delegator.next_marker(),
             session: current
                 .attempts
                 .iter()
@@ -176,6 +177,7 @@ impl Driver {
             agent: agent.name.clone(),
             attempt: assignment.attempt,
             prompt_digest: sha256_hex(&input),
+            marker: (looked_up.is_none() && matches!(place, Place::Agent(_))).then(|| assignment.marker.clone()),
         })?;
         self.dispatched += u64::from(!again);
         if let Some(text) = looked_up {

@@ -24,11 +24,14 @@ impl Driver {
                 self.judge(place, &attempt.worker, outcome)?;
                 continue;
             }
-            if let Some(process) = &attempt.process {
-                let found = self.job.runtime.block_on(self.job.delegator.end_orphan(process));
-                if found {
-                    tracing::warn!(task = %id, worker = %attempt.worker, "ended an agent that a dead server left behind");
-                }
+            let delegator = &self.job.delegator;
+            let found = match (&attempt.process, &attempt.marker) {
+                (Some(process), _) => self.job.runtime.block_on(delegator.end_orphan(process)),
+                (None, Some(marker)) => self.job.runtime.block_on(delegator.end_marked(marker)),
+                (None, None) => false,
+            };
+            if found {
+                tracing::warn!(task = %id, worker = %attempt.worker, "ended an agent that a dead server left behind");
             }
             let reason = "the server that ran it ended".to_owned();
             self.job.record.record(&JournalEvent::TaskInterrupted { task: id, worker: attempt.worker, reason })?;

@@ -79,6 +79,9 @@ pub struct Assignment {
     pub timeout: Duration,
     /// The sandbox policy.
     pub sandbox: Sandbox,
+    /// What marks every process that the agent starts; no other delegation has it. See
+    /// [`crate::delegate::Delegator::next_marker`].
+    pub marker: String,
     /// The agent's own session id from an earlier attempt at this task, for agents that can carry one on.
     pub session: Option<String>,
 }

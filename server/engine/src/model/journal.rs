@@ -21,6 +21,9 @@ use super::outcome::{Outcome, ProcessIdentity};
 /// The version of the journal's events. Raised when an older reader could misread them.
 pub const STATE_VERSION: u32 = 1;
 
+/// Longest result, in bytes, whose text the journal carries. A longer one is flushed to the disk before it is recorded.
+pub const MAX_CARRIED: usize = 64 * 1024;
+
 /// The reason of the commit that ends a run.
 pub const TERMINAL_REASON: &str = "agent-delegation-drive: audited verdict committed";
 
@@ -60,6 +63,10 @@ pub enum JournalEvent {
         attempt: u32,
         /// SHA-256 of the attempt's `input.md`.
         prompt_digest: String,
+        /// What marks the processes of its agent, recorded before there is one: a server that dies right after starting
+        /// it leaves no other trace.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        marker: Option<String>,
     },
     /// The attempt's process exists.
     ProcessStarted {
@@ -98,6 +105,9 @@ pub enum JournalEvent {
         source: ResultSource,
         /// The result.
         result: Box<AcceptedResult>,
+        /// Its text, up to [`MAX_CARRIED`] bytes: its file need not be flushed, and can be written anew.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
     },
     /// The attempt failed and the task is tried again.
     TaskRetrying {
@@ -374,7 +384,7 @@ pub fn client_events(event: &JournalEvent, state: &super::state::RunState, repor
             })
             .into_iter()
             .collect(),
-        J::TaskAccepted { task, worker, source, result } => phase_of(task)
+        J::TaskAccepted { task, worker, source, result, .. } => phase_of(task)
             .map(|phase| Event::TaskAccepted {
                 task_id: task.clone(),
                 worker_id: worker.clone(),

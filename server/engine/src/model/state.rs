@@ -185,6 +185,9 @@ pub struct Attempt {
     pub started_at: Timestamp,
     /// SHA-256 of its `input.md`.
     pub prompt_digest: String,
+    /// What marks its agent's processes, while no outcome is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marker: Option<String>,
     /// Its process, while no outcome is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessIdentity>,
@@ -427,7 +430,7 @@ impl RunState {
             }
             J::PhaseStarted { phase, .. } => self.phase_mut(phase)?.started = true,
             J::PhaseFinished { phase } => self.phase_mut(phase)?.finished = true,
-            J::TaskDispatched { task, worker, agent, prompt_digest, .. } => {
+            J::TaskDispatched { task, worker, agent, marker, prompt_digest, .. } => {
                 let place = self.expect(task, "dispatched", &[TaskStatus::Pending])?;
                 let state = &mut self.tasks[place];
                 state.not_before = None;
@@ -436,6 +439,7 @@ impl RunState {
                     agent: agent.clone(),
                     started_at: at,
                     prompt_digest: prompt_digest.clone(),
+                    marker: marker.clone(),
                     process: None,
                     session: None,
                     outcome: None,
@@ -451,13 +455,13 @@ impl RunState {
             }
             J::OutcomeRecorded { task, worker, outcome } => {
                 let attempt = self.attempt_mut(task, worker)?;
-                attempt.process = None;
+                (attempt.process, attempt.marker) = (None, None);
                 attempt.session = outcome.report.session.clone().or(attempt.session.take());
                 attempt.outcome = Some(outcome.clone());
                 let tokens = attempt.tokens();
                 self.counts.tokens += tokens;
             }
-            J::TaskAccepted { task, worker, source, result } => {
+            J::TaskAccepted { task, worker, source, result, .. } => {
                 let place = self.expect(task, "accepted", &[TaskStatus::Running])?;
                 self.attempt_mut(task, worker)?.verdict = Verdict::Accepted;
                 let state = &mut self.tasks[place];
@@ -493,7 +497,7 @@ impl RunState {
                 let place = self.expect(task, "interrupted", &[TaskStatus::Running])?;
                 let attempt = self.attempt_mut(task, worker)?;
                 attempt.verdict = Verdict::Interrupted;
-                attempt.process = None;
+                (attempt.process, attempt.marker) = (None, None);
                 self.set_status(place, TaskStatus::Pending);
             }
             J::FeedbackOpened { record } => {

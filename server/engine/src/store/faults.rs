@@ -77,6 +77,7 @@ mod injected {
             let _ = writeln!(io::stderr(), "fault injection: crash at point {number} ({name})");
             Strike::Crash { torn: PLAN.torn }
         } else if number == PLAN.fail_at {
+            let _ = writeln!(io::stderr(), "fault injection: failure at point {number} ({name})");
             Strike::Fail(io::Error::new(PLAN.fault, format!("injected at point {number} ({name})")))
         } else {
             Strike::None

@@ -5,10 +5,12 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flowdrive_protocol::ids::{TaskId, WorkerId};
 use serde_json::Value;
 
+use super::canonical::sha256_hex;
 use super::paths::RunPaths;
 use super::{StoreError, atomic, faults};
 use crate::model::agent::WorkerFolder;
@@ -103,13 +105,52 @@ pub fn read_result(folder: &WorkerFolder) -> Result<Option<String>, StoreError> 
     }
 }
 
-/// Puts an accepted result where the report points to, all or nothing.
+/// Puts an accepted result where the report points to, all or nothing. Only with `durable` does it outlive a power cut.
 ///
 /// # Errors
 /// What the disk refuses.
-pub fn publish_result(paths: &RunPaths, task: &TaskId, text: &str) -> Result<PathBuf, StoreError> {
+pub fn publish_result(paths: &RunPaths, task: &TaskId, text: &str, durable: bool) -> Result<PathBuf, StoreError> {
     atomic::ensure_dir(&paths.results_dir)?;
     let path = paths.result(task);
-    atomic::replace(&path, text.as_bytes(), false)?;
+    atomic::replace(&path, text.as_bytes(), durable)?;
     Ok(path)
+}
+
+/// Tells which published results a power cut, or somebody, took away. Made once for a run: it knows when the machine
+/// was started.
+#[derive(Debug)]
+pub struct ResultCheck {
+    /// None where that is unknown: then every file is read.
+    boot: Option<SystemTime>,
+}
+
+impl ResultCheck {
+    /// A check on this machine, now.
+    #[must_use]
+    pub fn new() -> Self {
+        let boot = fs::read_to_string("/proc/stat").ok().and_then(|text| {
+            let seconds = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+            UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+        });
+        Self { boot }
+    }
+
+    /// Whether a task's file is gone, or is not as long as what was accepted; and, where it was last written before the
+    /// machine was started, whether its bytes are others (some file systems keep the length and lose the bytes).
+    #[must_use]
+    pub fn is_lost(&self, paths: &RunPaths, task: &TaskId, bytes: u64, digest: &str) -> bool {
+        let path = paths.result(task);
+        let Ok(found) = fs::symlink_metadata(&path) else { return true };
+        if !found.is_file() || found.len() != bytes {
+            return true;
+        }
+        let written_since = self.boot.is_some_and(|boot| found.modified().is_ok_and(|at| at > boot));
+        !written_since && !fs::read(&path).is_ok_and(|bytes| sha256_hex(&bytes) == digest)
+    }
+}
+
+impl Default for ResultCheck {
+    fn default() -> Self {
+        Self::new()
+    }
 }

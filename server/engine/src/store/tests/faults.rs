@@ -28,7 +28,7 @@ fn live() {
             }
             journal.sync_blocking()?;
             println!("\n@@ durable {}", journal.position().seq);
-            publish_result(&paths, &task, &RESULT.repeat(round + 1))?;
+            publish_result(&paths, &task, &RESULT.repeat(round + 1), false)?;
             let saved = snapshot::save(&paths.state, &journal.position(), true);
             if let Err(fault) = saved {
                 println!("\n@@ snapshot {fault}");

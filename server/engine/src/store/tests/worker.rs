@@ -4,7 +4,8 @@ use serde_json::json;
 use super::Bench;
 use crate::model::agent::WorkerFolder;
 use crate::store::StoreError;
-use crate::store::worker::{MAX_RESULT_BYTES, create_worker, publish_result, read_result};
+use crate::store::canonical::sha256_hex;
+use crate::store::worker::{MAX_RESULT_BYTES, ResultCheck, create_worker, publish_result, read_result};
 
 fn worker(text: &str) -> WorkerId {
     WorkerId::new(text).unwrap()
@@ -111,13 +112,37 @@ fn published_results_of_different_tasks_never_share_a_file() {
     let bench = Bench::new();
     let tasks = ["a:b", "a/b", "a_b", "A_b"].map(|id| TaskId::new(id).unwrap());
     for task in &tasks {
-        let path = publish_result(&bench.paths, task, task.as_str()).unwrap();
+        let path = publish_result(&bench.paths, task, task.as_str(), false).unwrap();
         assert_eq!(path, bench.paths.result(task));
     }
     for task in &tasks {
         assert_eq!(std::fs::read_to_string(bench.paths.result(task)).unwrap(), task.as_str());
     }
-    publish_result(&bench.paths, &tasks[0], "newer").unwrap();
+    publish_result(&bench.paths, &tasks[0], "newer", true).unwrap();
     assert_eq!(std::fs::read_to_string(bench.paths.result(&tasks[0])).unwrap(), "newer");
     assert_eq!(std::fs::read_dir(&bench.paths.results_dir).unwrap().count(), 4);
+}
+
+#[test]
+fn a_result_is_lost_when_its_file_is_gone_cut_or_of_before_the_start_with_other_bytes() {
+    let bench = Bench::new();
+    let task = TaskId::new("map:a").unwrap();
+    let digest = sha256_hex("text");
+    let lost = || ResultCheck::new().is_lost(&bench.paths, &task, 4, &digest);
+    assert!(lost(), "no file");
+    let path = publish_result(&bench.paths, &task, "text", false).unwrap();
+    assert!(!lost());
+    let age = |path: &std::path::Path| {
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    };
+    age(&path);
+    assert!(!lost(), "old, and whole");
+    std::fs::write(&path, [0; 4]).unwrap();
+    age(&path);
+    assert!(lost(), "old, of the right length, and empty");
+    std::fs::write(&path, "").unwrap();
+    assert!(lost(), "cut");
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(bench.dir.path(), &path).unwrap();
+    assert!(lost(), "not a file");
 }
