@@ -2,9 +2,9 @@
 //!
 //! Values are taken from the server's own environment, so that a key an agent prints is found whatever it looks like.
 //! They are replaced in everything this module's callers record: invocations, stderr tails, reasons, activity, the
-//! logs of an agent's output, and result files written on an agent's behalf. Logs are otherwise the agent's own bytes:
-//! a secret has to be found in no file of a run, and that is worth more than bytes kept exactly. What an agent itself
-//! writes into files of its own is its own affair.
+//! logs of an agent's output, and result files whoever wrote them. Logs and results are otherwise the agent's own bytes:
+//! a secret has to be found in no file of a run, and that is worth more than bytes kept exactly. Other files that an
+//! agent writes are its own affair.
 //!
 //! Must not: keep or return a secret, or change what is passed to the agent.
 

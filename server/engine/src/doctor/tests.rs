@@ -181,7 +181,7 @@ async fn a_script_named_by_its_path_and_an_endpoint_are_not_asked() {
     let agents = serde_json::json!({ "agents": {
         "script": { "command": [script, "{{input}}"] },
         // Nothing listens there; a check would say so.
-        "remote": { "endpoint": "http://someone:made-up-pw@127.0.0.1:9/d?key=made-up-key" },
+        "remote": { "endpoint": "http://127.0.0.1:9/d?key=made-up-key" },
     } });
     let result = here.examine(agents).await;
     assert_eq!(of(&result, "script").status, CheckStatus::Ok);
