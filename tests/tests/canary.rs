@@ -35,6 +35,7 @@ const SECRETS: [(&str, &str); 10] = [
 const TALKER: &str = r#"
 env; env >&2
 printf 'half sk-canary-made-'; sleep 0.1; printf '%s\n' "${OPENAI_API_KEY#sk-canary-made-}"
+echo "$CW_AGENT_ATTEST_PRIVKEY" | sed 's/^/  /'
 for secret in "$OPENAI_API_KEY" "$AWS_SECRET_ACCESS_KEY" "$DATABASE_PASSWORD" "$ANTHROPIC_AUTH_TOKEN"; do
   echo "text $secret"; echo "error $secret" >&2
 done
@@ -105,7 +106,8 @@ async fn a_secret_of_the_environment_is_in_no_file_of_the_run_no_log_and_no_byte
     let ws = TestWorkspace::new();
     let endpoint = EndpointServer::start(|request| async move {
         let sent = request.headers.iter().find(|(name, _)| name == "authorization").map_or("", |(_, value)| value);
-        let said = format!("I was sent {sent} and {}", secret("OPENAI_API_KEY"));
+        let bare = sent.trim_start_matches("Bearer ");
+        let said = format!("I was sent {sent}, that is {bare}, and {}", secret("OPENAI_API_KEY"));
         match request.task().as_str() {
             "map:good" => {
                 let text = format!("# {said}\n\nSee {CITE}.\n");

@@ -19,7 +19,10 @@ pub(crate) async fn examine(agents: &Agents, delegator: &Delegator, workspace: O
     let looks = agents.iter().map(|agent| async move {
         let found = delegator.look_for(agent).await;
         let shown = delegator.describe(agent, agent.model.as_deref());
-        agent_check(agent, agent.name == default.name, &shown, found)
+        let mut check = agent_check(agent, agent.name == default.name, &shown, found);
+        // Paths and reasons quote the configuration.
+        check.message = delegator.redact(&check.message);
+        check
     });
     let mut checks = futures::future::join_all(looks).await;
     if let Some(path) = workspace {

@@ -236,6 +236,11 @@ impl Delegator {
         }
     }
 
+    /// Text as it may be shown.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.shared.redactor.redact_text(text).into_owned()
+    }
+
     /// Looks for a command agent's program, in the environment the agent would get. A program that is named without a
     /// folder and found on `PATH` is asked for its version; that takes a few seconds at most. None for an endpoint.
     pub(crate) async fn look_for(&self, agent: &Agent) -> Option<Found> {
