@@ -1,6 +1,8 @@
 //! Benchmarks against the real binary, as ratios to something run beside it on the same machine.
 //! `bench window`: a mixed window of slow agents against the ideal schedule. `bench overhead`: 512 instant tasks at
 //! width 32 against `xargs -P 32` starting the same program. `bench size [TASKS...]`: see the module of that name.
+//! `bench leaks [COUNT]`: so many timeouts (1,000) of agents with grandchildren, and the processes they left.
+//! `bench memory`: the server's peak while 16 agents print 50 MiB each.
 
 mod size;
 
@@ -9,6 +11,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use flowdrive_protocol::run::RunStatus;
+use flowdrive_tests::endings;
 use flowdrive_tests::endpoint::EndpointServer;
 use flowdrive_tests::ledger::{self, peak};
 use flowdrive_tests::workspace::CITE;
@@ -31,13 +34,26 @@ fn main() -> ExitCode {
         runtime.block_on(overhead());
         known = true;
     }
-    if all || wanted.iter().any(|name| name == "size") {
-        let sizes: Vec<usize> = wanted.iter().filter_map(|word| word.parse().ok()).collect();
+    if let Some(at) = wanted.iter().position(|name| name == "size") {
+        let sizes: Vec<usize> = wanted[at + 1..].iter().map_while(|word| word.parse().ok()).collect();
         runtime.block_on(size::size(&sizes));
         known = true;
     }
+    if let Some(at) = wanted.iter().position(|name| name == "leaks") {
+        let count = wanted.get(at + 1).and_then(|count| count.parse().ok()).unwrap_or(1_000);
+        if !runtime.block_on(leaks(count)) {
+            return ExitCode::FAILURE;
+        }
+        known = true;
+    }
+    if wanted.iter().any(|name| name == "memory") {
+        if !runtime.block_on(memory()) {
+            return ExitCode::FAILURE;
+        }
+        known = true;
+    }
     if !known {
-        say("usage: bench [window] [overhead] [size [TASKS...]]");
+        say("usage: bench [window] [overhead] [size [TASKS...]] [leaks [COUNT]] [memory]");
         return ExitCode::from(2);
     }
     ExitCode::SUCCESS
@@ -123,6 +139,35 @@ async fn overhead() {
         ratios[ROUNDS / 2]
     ));
     server.finish().await;
+}
+
+/// Timeouts of agents with grandchildren. True when nothing was left.
+async fn leaks(count: usize) -> bool {
+    let since = Instant::now();
+    let endings = endings::time_out(count, 16).await;
+    say(&format!(
+        "leaks: {} delegations ended at their time limit of 0.5 s, {} processes started by them, {} left, {:.1} s",
+        endings.timed_out,
+        endings.started,
+        endings.left,
+        since.elapsed().as_secs_f64(),
+    ));
+    endings.left == 0 && endings.timed_out == count
+}
+
+/// 16 agents of 50 MiB each: once within the cap of standard output, once over it. True when the peaks are within bounds.
+async fn memory() -> bool {
+    let mut within = true;
+    for (stdout, stderr) in [(30, 20), (50, 0)] {
+        let memory = endings::print(16, stdout, stderr).await;
+        let mib = memory.peak_kib as f64 / 1024.0;
+        say(&format!(
+            "memory: {} agents at once print {stdout} MiB to stdout and {stderr} MiB to stderr each: server peak {mib:.1} MiB",
+            memory.together,
+        ));
+        within &= memory.peak_kib < 100 * 1024;
+    }
+    within
 }
 
 async fn drive(server: &Server, document: &serde_json::Value, width: u32) -> Duration {

@@ -9,6 +9,7 @@ pub mod binary;
 pub mod builder;
 pub mod census;
 pub mod config;
+pub mod endings;
 pub mod endpoint;
 pub mod events;
 pub mod fault;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowdrive_protocol::event::Event;
 use flowdrive_protocol::run::{DriveResult, RunStatus, StepAction};
-use flowdrive_tests::endpoint::EndpointServer;
+use flowdrive_tests::endpoint::{EndpointServer, Response};
 use flowdrive_tests::ledger::{self, peak};
 use flowdrive_tests::workspace::CITE;
 use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, task, workflow};
@@ -244,4 +244,80 @@ async fn sixteen_agents_with_a_hang_a_crash_and_a_dirty_result_lose_only_those_t
     assert!(!ws.agent_runs().contains_key("never:reached"), "a parked task stops the phases after it");
     flowdrive_tests::census::assert_none(ws.root(), &[server.pid()], "after an agent timed out");
     server.finish().await;
+}
+
+#[tokio::test]
+async fn each_agent_of_a_mixed_window_keeps_its_own_limit() {
+    let ws = TestWorkspace::new();
+    let endpoint = EndpointServer::good(CITE, Duration::from_millis(150)).await;
+    let other = EndpointServer::good(CITE, Duration::from_millis(150)).await;
+    ws.configure(&config::config([
+        ("program", config::at_most(config::fixture(&ws, &["--sleep-ms", "150"]), 2)),
+        ("remote", config::at_most(config::endpoint(endpoint.url()), 3)),
+        ("other", config::at_most(config::endpoint(other.url()), 1)),
+    ]));
+    let kinds = ["program", "remote", "other"];
+    let tasks = (0..18).map(|n| task(&format!("map:{n}")).agent(kinds[n % 3]));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let result = server.drive(&workflow(16, [phase("map", tasks)]), json!({ "concurrency": 16 })).await;
+    assert_eq!((result.status, result.completed_workers), (RunStatus::Complete, 18), "{result:#?}");
+    server.finish().await;
+    let spans = |endpoint: &EndpointServer| endpoint.exchanges().iter().map(|it| it.span).collect::<Vec<_>>();
+    let (programs, remote, other) = (ledger::spans(&ws.ledger()), spans(&endpoint), spans(&other));
+    assert_eq!((programs.len(), remote.len(), other.len()), (6, 6, 6));
+    let all: Vec<_> = [&programs, &remote, &other].into_iter().flatten().copied().collect();
+    for (name, spans, most) in
+        [("program", &programs, 2), ("remote", &remote, 3), ("other", &other, 1), ("all", &all, 6)]
+    {
+        assert!(peak(spans) <= most, "{name} had more than {most} at once: {spans:?}");
+    }
+    // Both kinds are in flight together; no limit makes the others wait.
+    assert!(peak(&all) >= 3 && peak(&remote) >= 2, "{all:?}");
+}
+
+#[tokio::test]
+async fn too_many_requests_pauses_every_task_of_that_agent_and_no_other() {
+    let ws = TestWorkspace::new();
+    let busy = EndpointServer::sequence(vec![Response::new(429, "later").header("retry-after", "2")], CITE).await;
+    let free = EndpointServer::good(CITE, Duration::from_millis(300)).await;
+    ws.configure(&config::config([
+        ("busy", config::at_most(config::endpoint(busy.url()), 1)),
+        ("free", config::at_most(config::endpoint(free.url()), 1)),
+    ]));
+    let names = ["busy", "free"];
+    let tasks = (0..12).map(|n| task(&format!("map:{n}")).agent(names[usize::from(n >= 4)]));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let (request, run) = server.start_drive(&workflow(12, [phase("map", tasks)]), json!({ "maxAttempts": 1 })).await;
+    let result: DriveResult = server.result(request).await;
+    assert_eq!(
+        (result.status, result.completed_workers),
+        (RunStatus::Complete, 12),
+        "waiting costs no attempt: {result:#?}"
+    );
+    let waits: Vec<_> = server
+        .lifecycle(&run)
+        .into_iter()
+        .filter_map(|event| match event.event {
+            Event::TaskRetrying { task_id, code, not_before, .. } => Some((event.at, task_id, code, not_before)),
+            _ => None,
+        })
+        .collect();
+    server.finish().await;
+    let [(at, _, code, not_before)] = &waits[..] else { panic!("one task was refused: {waits:?}") };
+    assert_eq!(code, "endpoint-overloaded");
+    let end = not_before.expect("the wait says when it ends").as_millis();
+    assert!(end >= at.as_millis() + 1_900, "the wait is at least the two seconds asked for: {waits:?}");
+
+    let exchanges = busy.exchanges();
+    assert_eq!(exchanges.len(), 5, "one was refused, and its task and three others were answered");
+    let refused = exchanges[0].span.end;
+    for exchange in &exchanges[1..] {
+        assert!(
+            exchange.span.start >= refused + 1_990,
+            "a task of the agent was sent within its pause: {exchanges:#?}"
+        );
+    }
+    let meanwhile =
+        free.exchanges().iter().filter(|it| it.span.start > refused && it.span.end < refused + 1_990).count();
+    assert!(meanwhile >= 1, "the other agent's tasks did not go on");
 }

@@ -1,26 +1,35 @@
 //! Looks at the installation: which agents can be run, and whether the workspace can hold runs.
 //!
-//! Must not write anything, start an agent or ask the network.
+//! Must not write anything, give an agent a task, read a credential or ask the network. What is found on `PATH` is asked
+//! for its version, each at the same time and for a few seconds at most.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flowdrive_protocol::method::DoctorResult;
 use flowdrive_protocol::run::{CheckStatus, DoctorCheck};
 
 use crate::config::Agents;
-use crate::delegate::Delegator;
+use crate::delegate::{Delegator, Found, SignIn};
 use crate::model::agent::{Agent, Target};
 use crate::store::Workspace;
 
 /// Makes all checks.
-pub(crate) fn examine(agents: &Agents, delegator: &Delegator, workspace: Option<&str>) -> DoctorResult {
-    let mut checks = Vec::new();
+pub(crate) async fn examine(agents: &Agents, delegator: &Delegator, workspace: Option<String>) -> DoctorResult {
     let default = agents.default_agent();
-    for agent in agents.iter() {
-        checks.push(agent_check(agent, agent.name == default.name, delegator));
-    }
+    let looks = agents.iter().map(|agent| async move {
+        let found = delegator.look_for(agent).await;
+        let shown = delegator.describe(agent, agent.model.as_deref());
+        let mut check = agent_check(agent, agent.name == default.name, &shown, found);
+        // Paths and reasons quote the configuration.
+        check.message = delegator.redact(&check.message);
+        check
+    });
+    let mut checks = futures::future::join_all(looks).await;
     if let Some(path) = workspace {
-        checks.extend(workspace_checks(path));
+        let looked = tokio::task::spawn_blocking(move || workspace_checks(&path)).await;
+        checks.extend(looked.unwrap_or_else(|fault| {
+            vec![check("workspace", CheckStatus::Fail, format!("looking at it failed: {fault}"), None)]
+        }));
     }
     DoctorResult {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -38,57 +47,73 @@ fn check(
     DoctorCheck { name: name.into(), status, message: message.into(), hint }
 }
 
-fn agent_check(agent: &Agent, default: bool, delegator: &Delegator) -> DoctorCheck {
+/// `shown`: what would be run or posted to, redacted.
+fn agent_check(agent: &Agent, default: bool, shown: &str, found: Option<Found>) -> DoctorCheck {
     let name = format!("agent {}{}", agent.name, if default { " (default)" } else { "" });
-    let shown = delegator.describe(agent, agent.model.as_deref());
-    match &agent.target {
-        Target::Endpoint { .. } => check(
-            name,
-            CheckStatus::Ok,
-            format!("posts to {shown}"),
-            Some("not asked: a check starts nothing".to_owned()),
-        ),
-        Target::Command { argv, preset, .. } => {
-            let program = argv.first().map(String::as_str).unwrap_or_default();
-            match on_path(program) {
-                Some(found) => check(name, CheckStatus::Ok, format!("{}; runs {shown}", found.display()), None),
-                // A preset nobody asked for is worth a line, not a fault.
-                None if preset.is_some() && !default => check(
-                    name,
-                    CheckStatus::Warn,
-                    format!("{program} is not on PATH"),
-                    Some(format!("install {program} to use this agent")),
-                ),
-                None => check(
-                    name,
-                    CheckStatus::Fail,
-                    format!("{program} is not on PATH, or not a program"),
-                    Some("correct the agent's command in the configuration, or install the program".to_owned()),
-                ),
+    let Target::Command { argv, preset, .. } = &agent.target else {
+        let hint = Some("not asked: a check starts nothing".to_owned());
+        return check(name, CheckStatus::Ok, format!("posts to {shown}"), hint);
+    };
+    let program = argv.first().map(String::as_str).unwrap_or_default();
+    let Some(Found { path, version, sign_in }) = found else {
+        return check(name, CheckStatus::Fail, format!("{program} was not looked for"), None);
+    };
+    let path = match path {
+        Ok(path) => path,
+        // A preset nobody asked for is worth a line, not a fault.
+        Err(_) if preset.is_some() && !default => {
+            let hint = Some(format!("install {program} to use this agent"));
+            return check(name, CheckStatus::Warn, format!("{program} is not on PATH"), hint);
+        }
+        Err(reason) => {
+            let hint = "correct the agent's command in the configuration, or install the program";
+            return check(name, CheckStatus::Fail, reason, Some(hint.to_owned()));
+        }
+    };
+    let mut status = CheckStatus::Ok;
+    let mut parts = vec![path.display().to_string()];
+    match version {
+        Some(Ok(version)) => parts.push(format!("version {version}")),
+        Some(Err(reason)) => {
+            // Only of a program that is known to have a version is it a bad sign.
+            if preset.is_some() {
+                status = CheckStatus::Warn;
             }
+            parts.push(format!("version unknown: {reason}"));
+        }
+        None => {}
+    }
+    let mut hint = None;
+    if let Some(sign_in) = sign_in {
+        parts.push(signs_in(&sign_in));
+        if sign_in.is_missing() {
+            status = CheckStatus::Warn;
+            hint = Some(how_to_sign_in(program, &sign_in));
         }
     }
+    parts.push(format!("runs {shown}"));
+    check(name, status, parts.join("; "), hint)
 }
 
-/// Where a program is, the way the system looks for it.
-fn on_path(program: &str) -> Option<PathBuf> {
-    if program.contains('/') {
-        let path = PathBuf::from(program);
-        return executable(&path).then_some(path);
+/// Names only: no value and no file is read.
+fn signs_in(sign_in: &SignIn) -> String {
+    let mut ways = sign_in.variables.clone();
+    ways.extend(sign_in.file.iter().filter(|_| sign_in.file_exists).map(|file| file.display().to_string()));
+    if ways.is_empty() {
+        "nothing found to sign in with".to_owned()
+    } else {
+        format!("signs in with {}", ways.join(", "))
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| executable(candidate))
 }
 
-#[cfg(unix)]
-fn executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn executable(path: &Path) -> bool {
-    path.is_file()
+fn how_to_sign_in(program: &str, sign_in: &SignIn) -> String {
+    if !sign_in.withheld.is_empty() {
+        return format!("{} is set, but env.deny of this agent keeps it back", sign_in.withheld.join(", "));
+    }
+    let looked = sign_in.file.as_ref().map(|file| format!(" and no {}", file.display())).unwrap_or_default();
+    format!(
+        "no credential variable of it is set{looked}; unless the system keeps its sign-in elsewhere, start {program} once and sign in"
+    )
 }
 
 fn workspace_checks(path: &str) -> Vec<DoctorCheck> {
@@ -117,3 +142,6 @@ fn workspace_checks(path: &str) -> Vec<DoctorCheck> {
     });
     checks
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

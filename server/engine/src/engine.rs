@@ -393,9 +393,7 @@ impl Engine {
     /// # Errors
     /// None at present.
     pub async fn doctor(&self, params: DoctorParams) -> Result<DoctorResult, EngineError> {
-        let engine = self.clone();
-        blocking(move || Ok(doctor::examine(&engine.agents(), &engine.shared.delegator, params.workspace.as_deref())))
-            .await
+        Ok(doctor::examine(&self.agents(), &self.shared.delegator, params.workspace).await)
     }
 
     /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No

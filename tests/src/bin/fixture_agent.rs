@@ -30,6 +30,7 @@ struct Options {
     exit_after_failures: u8,
     print: Option<String>,
     print_megabytes: usize,
+    print_error_megabytes: usize,
     fork: usize,
     ignore_term: bool,
     linger: bool,
@@ -65,6 +66,7 @@ impl Options {
             exit_after_failures: 1,
             print: None,
             print_megabytes: 0,
+            print_error_megabytes: 0,
             fork: 0,
             ignore_term: false,
             linger: false,
@@ -106,6 +108,7 @@ impl Options {
             "--exit" => self.exit = u8::try_from(number()?).map_err(|_| format!("{flag} takes 0 to 255"))?,
             "--print" => self.print = Some(value),
             "--print-mb" => self.print_megabytes = number()?,
+            "--print-err-mb" => self.print_error_megabytes = number()?,
             "--fork" => self.fork = number()?,
             "--write-env" => self.write_env = Some(value.into()),
             _ => return Err(format!("unknown flag {flag}")),
@@ -183,13 +186,18 @@ impl Options {
         if let Some(text) = &self.print {
             writeln!(stdout, "{text}")?;
         }
-        let line = [b'x'; 1024];
-        for _ in 0..self.print_megabytes * 1024 {
-            stdout.write_all(&line[..1023])?;
-            stdout.write_all(b"\n")?;
-        }
-        stdout.flush()
+        megabytes(&mut stdout, self.print_megabytes)?;
+        megabytes(&mut io::stderr().lock(), self.print_error_megabytes)
     }
+}
+
+fn megabytes(output: &mut impl Write, count: usize) -> io::Result<()> {
+    let mut line = [b'x'; 1024];
+    line[1023] = b'\n';
+    for _ in 0..count * 1024 {
+        output.write_all(&line)?;
+    }
+    output.flush()
 }
 
 /// Adds one byte to a file and returns how many there are. `O_APPEND` keeps apart those who do it at once.

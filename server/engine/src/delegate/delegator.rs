@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,7 +22,10 @@ use super::draft::Draft;
 use super::endpoint;
 use super::env;
 use super::limits::{LONGEST_PAUSE, Limits};
+use super::presets::SignIn;
+use super::program;
 use super::redact::{Redactor, redact_url};
+use super::result_file;
 use super::teller::{self, Teller};
 use crate::model::agent::{Agent, Assignment, Target};
 use crate::model::outcome::{HandleKind, Notice, Outcome, ProcessIdentity};
@@ -96,6 +100,17 @@ pub(super) struct Stops {
     pub(super) hurry: CancellationToken,
 }
 
+/// What is known of a command agent's program without giving it a task.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Where it is; or, in words, why it is not.
+    pub(crate) path: Result<PathBuf, String>,
+    /// What it says its version is; or why it says none. None when it was not asked.
+    pub(crate) version: Option<Result<String, String>>,
+    /// What it could sign in with; none for a program whose ways are not known.
+    pub(crate) sign_in: Option<SignIn>,
+}
+
 /// What all delegations share.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -119,6 +134,12 @@ impl Shared {
     /// with that agent's, so that it can be found from there too.
     pub(super) fn next_marker(&self) -> String {
         format!("{}-{}", self.marker, self.delegations.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Resolves when the server stops.
+    #[cfg(unix)]
+    pub(super) fn stopped(&self) -> impl Future<Output = ()> + use<> {
+        self.stop.clone().cancelled_owned()
     }
 
     /// Gives the agent no new delegation for so long.
@@ -215,6 +236,37 @@ impl Delegator {
         }
     }
 
+    /// Text as it may be shown.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.shared.redactor.redact_text(text).into_owned()
+    }
+
+    /// Looks for a command agent's program, in the environment the agent would get. A program that is named without a
+    /// folder and found on `PATH` is asked for its version; that takes a few seconds at most. None for an endpoint.
+    pub(crate) async fn look_for(&self, agent: &Agent) -> Option<Found> {
+        let Target::Command { argv, preset, .. } = &agent.target else { return None };
+        let name = argv.first().cloned().unwrap_or_default();
+        let agent_env = env::build(&agent.env, &self.shared.options.parent_env);
+        let sign_in = SignIn::look(*preset, &agent_env);
+        let path = match program::find(&name, &agent_env.vars) {
+            Ok(path) if program::is_program(&path) => path,
+            Ok(_) => return Some(Found { path: Err(format!("{name} may not be executed")), version: None, sign_in }),
+            Err(reason) => return Some(Found { path: Err(reason), version: None, sign_in }),
+        };
+        #[cfg(unix)]
+        let version = if name.contains('/') {
+            None
+        } else {
+            let (shared, path) = (Arc::clone(&self.shared), path.clone());
+            // On a task of its own: whoever asked may go, and the program has to be ended all the same.
+            let asked = self.shared.tasks.spawn(async move { super::probe::version(&shared, &path, &agent_env).await });
+            Some(asked.await.unwrap_or_else(|error| Err(format!("asking for its version failed: {error}"))))
+        };
+        #[cfg(not(unix))]
+        let version = None;
+        Some(Found { path: Ok(path), version, sign_in })
+    }
+
     /// Slots and cool-downs.
     #[must_use]
     pub fn limits(&self) -> &Limits {
@@ -302,6 +354,16 @@ struct Task {
 
 impl Task {
     async fn run(self, teller: Teller) -> Outcome {
+        let outcome = self.run_to_the_end(teller).await;
+        // Whatever it came to: a result is read, quoted and kept also when its agent failed.
+        let (path, redactor) = (&self.assignment.folder.result, &self.shared.redactor);
+        if let Err(error) = result_file::redact(path, redactor).await {
+            tracing::warn!(path = %path.display(), %error, "a result cannot be looked through for secrets");
+        }
+        outcome
+    }
+
+    async fn run_to_the_end(&self, teller: Teller) -> Outcome {
         let work = Box::pin(self.carry_out(&teller));
         let stop_with_server = async {
             self.shared.stop.cancelled().await;

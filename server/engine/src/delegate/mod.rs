@@ -21,6 +21,8 @@ mod linger;
 mod log_file;
 mod placeholders;
 mod presets;
+#[cfg(unix)]
+mod probe;
 mod process;
 mod program;
 pub mod redact;
@@ -37,5 +39,7 @@ mod transient;
 #[cfg(unix)]
 mod tree;
 
+pub(crate) use delegator::Found;
 pub use delegator::{DelegateError, Delegator, DelegatorOptions};
 pub use limits::{Busy, Limits, Permit};
+pub(crate) use presets::SignIn;

@@ -11,6 +11,9 @@ mod claude;
 mod codex;
 mod gemini;
 mod opencode;
+mod sign_in;
+
+pub(crate) use sign_in::SignIn;
 
 use flowdrive_protocol::config::Preset;
 use flowdrive_protocol::outcome::Usage;

@@ -34,7 +34,8 @@ pub(super) fn find(name: &str, env: &BTreeMap<String, String>) -> Result<PathBuf
         .ok_or_else(|| format!("program {name:?} was not found; PATH searched: {searched}"))
 }
 
-fn is_program(path: &Path) -> bool {
+/// Whether the path is a file that may be executed.
+pub(super) fn is_program(path: &Path) -> bool {
     let Ok(metadata) = path.metadata() else { return false };
     #[cfg(unix)]
     {

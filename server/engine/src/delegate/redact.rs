@@ -2,9 +2,9 @@
 //!
 //! Values are taken from the server's own environment, so that a key an agent prints is found whatever it looks like.
 //! They are replaced in everything this module's callers record: invocations, stderr tails, reasons, activity, the
-//! logs of an agent's output, and result files written on an agent's behalf. Logs are otherwise the agent's own bytes:
-//! a secret has to be found in no file of a run, and that is worth more than bytes kept exactly. What an agent itself
-//! writes into files of its own is its own affair.
+//! logs of an agent's output, and result files whoever wrote them. Logs and results are otherwise the agent's own bytes:
+//! a secret has to be found in no file of a run, and that is worth more than bytes kept exactly. Other files that an
+//! agent writes are its own affair.
 //!
 //! Must not: keep or return a secret, or change what is passed to the agent.
 
@@ -23,6 +23,9 @@ pub const REDACTED: &str = "<redacted>";
 
 /// Shortest value that is looked for: shorter ones turn up by chance.
 const SHORTEST: usize = 6;
+
+/// Shortest line of a value of several lines that is looked for by itself.
+const SHORTEST_LINE: usize = 12;
 
 /// Longest value that is looked for whole; of a longer one, its first part is looked for.
 const LONGEST: usize = 16 * 1024;
@@ -235,7 +238,7 @@ fn secret_values(env: &BTreeMap<String, String>) -> Vec<String> {
         ["PATH", "HOME", "USER", "PWD", "SHELL"].iter().filter_map(|name| env.get(*name)).map(String::as_str).collect();
     env.iter()
         .filter(|(name, value)| is_secret(name, value))
-        .flat_map(|(_, value)| [value.trim(), password_of_url(value).unwrap_or_default()])
+        .flat_map(|(_, value)| parts(value))
         .filter(|value| value.len() >= SHORTEST && !is_common(value))
         .filter(|value| !harmless.iter().any(|plain| plain.contains(value)))
         .map(|value| {
@@ -243,6 +246,23 @@ fn secret_values(env: &BTreeMap<String, String>) -> Vec<String> {
             value[..end].to_owned()
         })
         .collect()
+}
+
+/// The value, and the parts of it that are secret by themselves: the password in a URL, what comes after the scheme of an
+/// `Authorization` header, and each line of several (a PEM key is often printed indented, or a line at a time).
+fn parts(value: &str) -> Vec<&str> {
+    let value = value.trim();
+    let mut parts = vec![value];
+    parts.extend(password_of_url(value));
+    let scheme = value
+        .split_once(' ')
+        .filter(|(scheme, _)| ["bearer", "basic", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known)));
+    parts.extend(scheme.map(|(_, credentials)| credentials.trim()));
+    if value.contains('\n') {
+        let lines = value.lines().map(str::trim);
+        parts.extend(lines.filter(|line| line.len() >= SHORTEST_LINE && !line.starts_with("-----")));
+    }
+    parts
 }
 
 fn is_secret(name: &str, value: &str) -> bool {

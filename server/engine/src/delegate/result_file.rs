@@ -1,13 +1,20 @@
-//! The result file as far as delegation goes: whether an agent has finished it, and writing it on an agent's behalf.
+//! The result file as far as delegation goes: whether an agent has finished it, writing it on an agent's behalf, and taking
+//! secrets out of it before anybody reads it.
 //!
-//! Must not: judge a result, or replace one that the agent wrote.
+//! Must not: judge a result, or change anything else in one that the agent wrote.
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use super::redact::Redactor;
 
 /// A larger file is not looked at for being complete: its agent will have to exit.
 const LARGEST: u64 = 4 * 1024 * 1024;
+
+/// A larger file is refused by those who judge it, so it is not looked through either.
+const LARGEST_READ: u64 = 32 * 1024 * 1024;
 
 /// Which content a file has, as far as that can be told from outside.
 pub(super) type Stamp = (u64, Option<SystemTime>);
@@ -63,9 +70,52 @@ pub(super) async fn write_if_absent(path: &Path, body: String) -> io::Result<boo
     written.await.map_err(io::Error::other)?
 }
 
+/// Replaces what the file holds of known secrets; the file is not touched where it holds none. What is no plain file (a
+/// link, a device) or is too large is left for those who judge it, who refuse it.
+///
+/// # Errors
+/// When it cannot be read or replaced.
+pub(super) async fn redact(path: &Path, redactor: &Arc<Redactor>) -> io::Result<bool> {
+    let (path, redactor) = (path.to_owned(), Arc::clone(redactor));
+    let done = tokio::task::spawn_blocking(move || {
+        match path.symlink_metadata() {
+            Ok(about) if about.is_file() && about.len() <= LARGEST_READ => {}
+            _ => return Ok(false),
+        }
+        let bytes = std::fs::read(&path)?;
+        let mut stream = redactor.stream();
+        let mut clean = stream.push(&bytes).into_owned();
+        clean.extend_from_slice(&stream.finish());
+        if clean == bytes {
+            return Ok(false);
+        }
+        let permissions = path.metadata()?.permissions();
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new().prefix(".result-").tempfile_in(folder)?;
+        io::Write::write_all(&mut file, &clean)?;
+        file.as_file().set_permissions(permissions)?;
+        file.persist(&path).map_err(|error| error.error)?;
+        Ok(true)
+    });
+    done.await.map_err(io::Error::other)?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn secrets_are_taken_out_and_nothing_else_is_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let redactor = Arc::new(Redactor::new(&[("X_TOKEN".to_owned(), "canary-made-up".to_owned())].into()));
+        let path = dir.path().join("result.md");
+        assert!(!redact(&path, &redactor).await.unwrap(), "no file is no fault");
+        std::fs::write(&path, b"a canary-made-up \xff b").unwrap();
+        assert!(redact(&path, &redactor).await.unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), b"a <redacted> \xff b");
+        assert!(!redact(&path, &redactor).await.unwrap());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
 
     #[test]
     fn a_result_is_complete_once_its_block_is_closed() {

@@ -29,7 +29,7 @@ use crate::model::outcome::ProcessIdentity;
 const CHUNK: usize = 64 * 1024;
 
 /// How long a process may take to be gone after `SIGKILL` before it counts as stuck.
-const KILL_WAIT: Duration = Duration::from_secs(10);
+pub(super) const KILL_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a pipe may take to run dry once every process that could hold it is gone.
 const DRAIN_WAIT: Duration = Duration::from_secs(2);
@@ -92,14 +92,25 @@ pub(super) struct End {
 /// The process a delegation started with. Dropped unreaped, it takes its group with it: a task that is torn down (a
 /// runtime that shuts down, a panic) leaves nothing behind either.
 #[derive(Debug)]
-struct Leader {
+pub(super) struct Leader {
     child: Child,
     group: i32,
     reaped: bool,
 }
 
 impl Leader {
-    fn reap(&mut self) -> io::Result<ExitStatus> {
+    /// For a child that leads this group and that nobody has waited for.
+    pub(super) fn new(child: Child, group: i32) -> Self {
+        Self { child, group, reaped: false }
+    }
+
+    /// The child.
+    pub(super) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Waits for its end, which has come or is certain.
+    pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait();
         self.reaped = true;
         status
@@ -156,7 +167,7 @@ pub(super) async fn supervise(
     sweeper: &Sweeper,
     teller: &Teller,
 ) -> io::Result<End> {
-    let mut leader = Leader { child: job.started.child, group: job.identity.group, reaped: false };
+    let mut leader = Leader::new(job.started.child, job.identity.group);
     let mut running = Running {
         exit: Exit::of(job.identity.group)?,
         pipes: Pipes::of(&mut leader.child)?,
@@ -307,7 +318,7 @@ impl Running<'_> {
 
 /// Both outputs of an agent.
 #[derive(Debug)]
-struct Pipes {
+pub(super) struct Pipes {
     out: Option<ChildStdout>,
     err: Option<ChildStderr>,
     out_chunk: Box<[u8]>,
@@ -316,15 +327,18 @@ struct Pipes {
 
 /// What a read brought: how many bytes are in that output's chunk.
 #[derive(Debug)]
-enum Read {
+pub(super) enum Read {
+    /// Standard output.
     Out(usize),
+    /// Standard error.
     Err(usize),
     /// One of them is closed.
     Closed,
 }
 
 impl Pipes {
-    fn of(child: &mut Child) -> io::Result<Self> {
+    /// Those of a child started with both piped.
+    pub(super) fn of(child: &mut Child) -> io::Result<Self> {
         Ok(Self {
             out: child.stdout.take().map(ChildStdout::from_std).transpose()?,
             err: child.stderr.take().map(ChildStderr::from_std).transpose()?,
@@ -333,12 +347,23 @@ impl Pipes {
         })
     }
 
-    const fn are_closed(&self) -> bool {
+    /// What the last read of standard output brought.
+    pub(super) fn out(&self, len: usize) -> &[u8] {
+        &self.out_chunk[..len]
+    }
+
+    /// What the last read of standard error brought.
+    pub(super) fn err(&self, len: usize) -> &[u8] {
+        &self.err_chunk[..len]
+    }
+
+    /// Whether neither has more to come.
+    pub(super) const fn are_closed(&self) -> bool {
         self.out.is_none() && self.err.is_none()
     }
 
     /// The next bytes of either; never, when both are closed. Nothing is lost when this is dropped.
-    async fn read(&mut self) -> Read {
+    pub(super) async fn read(&mut self) -> Read {
         let (is_out, read) = tokio::select! {
             read = read_some(&mut self.out, &mut self.out_chunk) => (true, read),
             read = read_some(&mut self.err, &mut self.err_chunk) => (false, read),

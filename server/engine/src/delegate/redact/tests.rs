@@ -147,3 +147,26 @@ proptest! {
         prop_assert_eq!(String::from_utf8(streamed(&redactor, text.as_bytes(), &cuts)).unwrap(), whole);
     }
 }
+
+#[test]
+fn what_is_secret_by_itself_is_found_by_itself() {
+    let env = [
+        ("RUNNER_AUTHORIZATION_TOKEN", "Bearer made-up-runner-1"),
+        (
+            "SIGNING_KEY",
+            "-----BEGIN MADE UP-----\nmade-up-first-line\nmade-up-other-line\nend\n-----END MADE UP-----\n",
+        ),
+        ("DB_PASSWORD", "two words"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let redactor = Redactor::new(&env.into());
+    let table = [
+        ("x made-up-runner-1", "x <redacted>"),
+        ("  made-up-first-line\n  made-up-other-line", "  <redacted>\n  <redacted>"),
+        ("the end of -----BEGIN MADE UP-----", "the end of -----BEGIN MADE UP-----"),
+        ("two words, or words", "<redacted>, or words"),
+    ];
+    for (text, expected) in table {
+        assert_eq!(redactor.redact_values(text), expected);
+    }
+}
