@@ -118,8 +118,9 @@ async fn a_secret_of_the_environment_is_in_no_file_of_the_run_no_log_and_no_byte
             "map:exit" => Response::json(&json!({ "exitCode": 4, "stdout": said })),
             "map:said" => Response::json(&json!({ "error": said })),
             "map:page" => Response::new(200, format!("<html>{said}")),
-            "map:moved" => Response::new(307, said.clone())
-                .header("location", &format!("http://127.0.0.1:9/x?key={}", secret("GH_TOKEN"))),
+            "map:moved" => {
+                Response::new(307, said).header("location", &format!("http://127.0.0.1:9/x?key={}", secret("GH_TOKEN")))
+            }
             _ => Response::new(500, said),
         }
     })

@@ -1,4 +1,5 @@
 //! Scripted stand-ins on a `PATH` of the test's own. No real agent is looked for or started.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up may panic")]
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
