@@ -125,7 +125,10 @@ impl Server {
 
     /// Waits for the answer to a request.
     pub async fn answer(&self, id: i64) -> Result<Value, RpcError> {
-        self.wait_for(&format!("the answer to request {id}"), |messages| answer_to(messages, id)).await
+        match self.answer_or_death(id).await {
+            Some(answer) => answer,
+            None => self.fail(&format!("the server ended before the answer to request {id}")),
+        }
     }
 
     /// Asks and waits; none when the server dies first.
@@ -136,15 +139,22 @@ impl Server {
             // A server that is dead does not read; that it is shows below.
             let _ = stdin.write_all(&self.framing.frame(&message.to_string())).await;
         }
+        self.answer_or_death(id).await
+    }
+
+    /// Looks at each message once: a run of ten thousand tasks tells some forty thousand events.
+    async fn answer_or_death(&self, id: i64) -> Option<Result<Value, RpcError>> {
         let mut changed = self.hearing.changes();
+        let mut seen = 0;
         let search = async {
             loop {
                 changed.mark_unchanged();
                 {
                     let heard = self.heard();
-                    if let Some(found) = answer_to(&heard.messages, id) {
+                    if let Some(found) = answer_to(&heard.messages[seen..], id) {
                         return Some(found);
                     }
+                    seen = heard.messages.len();
                     if heard.ended.is_some() {
                         return None;
                     }
@@ -156,7 +166,7 @@ impl Server {
         };
         match tokio::time::timeout(wait::PATIENCE, search).await {
             Ok(found) => found,
-            Err(_) => self.fail(&format!("waited {:?} for the answer to {method}", wait::PATIENCE)),
+            Err(_) => self.fail(&format!("waited {:?} for the answer to request {id}", wait::PATIENCE)),
         }
     }
 
