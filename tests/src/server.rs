@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::run::DriveResult;
@@ -38,6 +39,7 @@ pub struct Server {
     hearing: Hearing,
     servers: Arc<Mutex<Vec<u32>>>,
     next_id: AtomicI64,
+    patience: Duration,
     ended: bool,
 }
 
@@ -61,7 +63,27 @@ impl Server {
         let (root, workspace) = (ws.root().to_owned(), ws.text());
         let (servers, next_id) = (ws.servers(), AtomicI64::new(1));
         servers.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
-        Self { framing, root, workspace, log, pid, child, stdin, hearing, servers, next_id, ended: false }
+        Self {
+            framing,
+            root,
+            workspace,
+            log,
+            pid,
+            child,
+            stdin,
+            hearing,
+            servers,
+            next_id,
+            patience: wait::PATIENCE,
+            ended: false,
+        }
+    }
+
+    /// Waits so long for each answer, where a run is meant to take long.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Its process.
@@ -164,9 +186,9 @@ impl Server {
                 }
             }
         };
-        match tokio::time::timeout(wait::PATIENCE, search).await {
+        match tokio::time::timeout(self.patience, search).await {
             Ok(found) => found,
-            Err(_) => self.fail(&format!("waited {:?} for the answer to request {id}", wait::PATIENCE)),
+            Err(_) => self.fail(&format!("waited {:?} for the answer to request {id}", self.patience)),
         }
     }
 
