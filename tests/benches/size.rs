@@ -30,7 +30,7 @@ async fn one(tasks: usize) {
     let ws = TestWorkspace::new();
     ws.configure(&config::config([("instant", config::fixture(&ws, &[]))]));
     let document = workflow(WIDTH, [phase("map", (0..tasks).map(|n| task(&format!("map:{n}"))))]);
-    let server = Server::start(&ws, Framing::Ndjson).await;
+    let server = Server::start(&ws, Framing::Ndjson).await.with_patience(Duration::from_secs(1_800));
     let trace = Flushes::watch(server.pid(), &ws.root().join("flushes"));
     let since = Instant::now();
     let result = server.drive(&document, json!({ "concurrency": WIDTH })).await;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::run::DriveResult;
@@ -38,6 +39,7 @@ pub struct Server {
     hearing: Hearing,
     servers: Arc<Mutex<Vec<u32>>>,
     next_id: AtomicI64,
+    patience: Duration,
     ended: bool,
 }
 
@@ -61,7 +63,27 @@ impl Server {
         let (root, workspace) = (ws.root().to_owned(), ws.text());
         let (servers, next_id) = (ws.servers(), AtomicI64::new(1));
         servers.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
-        Self { framing, root, workspace, log, pid, child, stdin, hearing, servers, next_id, ended: false }
+        Self {
+            framing,
+            root,
+            workspace,
+            log,
+            pid,
+            child,
+            stdin,
+            hearing,
+            servers,
+            next_id,
+            patience: wait::PATIENCE,
+            ended: false,
+        }
+    }
+
+    /// Waits so long for each answer, where a run is meant to take long.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Its process.
@@ -125,7 +147,10 @@ impl Server {
 
     /// Waits for the answer to a request.
     pub async fn answer(&self, id: i64) -> Result<Value, RpcError> {
-        self.wait_for(&format!("the answer to request {id}"), |messages| answer_to(messages, id)).await
+        match self.answer_or_death(id).await {
+            Some(answer) => answer,
+            None => self.fail(&format!("the server ended before the answer to request {id}")),
+        }
     }
 
     /// Asks and waits; none when the server dies first.
@@ -136,15 +161,22 @@ impl Server {
             // A server that is dead does not read; that it is shows below.
             let _ = stdin.write_all(&self.framing.frame(&message.to_string())).await;
         }
+        self.answer_or_death(id).await
+    }
+
+    /// Looks at each message once: a run of ten thousand tasks tells some forty thousand events.
+    async fn answer_or_death(&self, id: i64) -> Option<Result<Value, RpcError>> {
         let mut changed = self.hearing.changes();
+        let mut seen = 0;
         let search = async {
             loop {
                 changed.mark_unchanged();
                 {
                     let heard = self.heard();
-                    if let Some(found) = answer_to(&heard.messages, id) {
+                    if let Some(found) = answer_to(&heard.messages[seen..], id) {
                         return Some(found);
                     }
+                    seen = heard.messages.len();
                     if heard.ended.is_some() {
                         return None;
                     }
@@ -154,9 +186,9 @@ impl Server {
                 }
             }
         };
-        match tokio::time::timeout(wait::PATIENCE, search).await {
+        match tokio::time::timeout(self.patience, search).await {
             Ok(found) => found,
-            Err(_) => self.fail(&format!("waited {:?} for the answer to {method}", wait::PATIENCE)),
+            Err(_) => self.fail(&format!("waited {:?} for the answer to request {id}", self.patience)),
         }
     }
 

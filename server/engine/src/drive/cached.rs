@@ -16,6 +16,10 @@ use crate::view::preview::delegation;
 
 impl Driver {
     fn cache_key(&self, state: &RunState, task: usize, agent: &Agent) -> Option<CacheKey> {
+        // Most tasks are not cached, and to describe a delegation costs more than the rest.
+        if !self.job.settings.incremental && state.spec(task).result_cache.is_none() {
+            return None;
+        }
         let delegation = delegation(state, task, agent, &self.job.delegator);
         cache::key(state, task, self.job.settings.incremental, &delegation).ok()
     }

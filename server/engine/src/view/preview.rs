@@ -1,11 +1,12 @@
 //! What a drive would do first, and with what.
 
 use flowdrive_protocol::SCHEMA_VERSION;
-use flowdrive_protocol::ids::RunId;
+use flowdrive_protocol::ids::{AgentName, RunId};
 use flowdrive_protocol::run::{
     CacheState, CacheVerdict, DrivePreview, NextAction, PlannedPhase, PlannedTask, TaskStatus,
 };
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::config::Agents;
@@ -69,7 +70,9 @@ pub fn preview(
             None => NextAction::Dispatch,
         },
     };
-    let planned_task = |place: &usize| {
+    // Redacting a command line costs more than all else here, and most tasks share theirs.
+    let mut described: BTreeMap<(AgentName, Option<String>), String> = BTreeMap::new();
+    let mut planned_task = |place: &usize| {
         let spec = state.spec(*place);
         let name = spec.agent.as_ref().unwrap_or(&settings.agent);
         let agent = agents.get(name).ok();
@@ -79,7 +82,8 @@ pub fn preview(
             agent: Some(name.clone()),
             invocation: agent.map(|agent| {
                 let model = spec.model.as_deref().or(agent.model.as_deref());
-                delegator.describe(agent, model)
+                let known = described.entry((name.clone(), model.map(str::to_owned)));
+                known.or_insert_with(|| delegator.describe(agent, model)).clone()
             }),
             cache: match agent.filter(|_| left(place)) {
                 Some(agent) => cache_state(state, *place, settings, agent, delegator),
@@ -111,7 +115,7 @@ pub fn preview(
                 mode: phase.mode,
                 width: width(state, phase, settings),
                 status: phase.status(),
-                tasks: phase.tasks.iter().map(planned_task).collect(),
+                tasks: phase.tasks.iter().map(&mut planned_task).collect(),
             })
             .collect(),
     }
@@ -125,12 +129,13 @@ fn cache_state(
     agent: &Agent,
     delegator: &Delegator,
 ) -> CacheState {
+    // Before anything is hashed or redacted: a large run asks this for each of its tasks.
+    if !settings.incremental && state.spec(place).result_cache.is_none() {
+        return CacheState { state: CacheVerdict::Off, reason: None };
+    }
     let told = |state, reason: String| CacheState { state, reason: Some(reason) };
     let key = match cache::key(state, place, settings.incremental, &delegation(state, place, agent, delegator)) {
         Ok(key) => key,
-        Err(_) if !settings.incremental && state.spec(place).result_cache.is_none() => {
-            return CacheState { state: CacheVerdict::Off, reason: None };
-        }
         Err(reason) => return told(CacheVerdict::Miss, reason),
     };
     let kept = TaskCache::of(Path::new(&state.workspace), &state.workflow.id, &state.tasks[place].id);
