@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Drives a workflow over newline JSON, with nothing but the standard library.
 Usage: drive.py WORKSPACE QUESTION [SERVER COMMAND...]"""
-import json, subprocess, sys
+import json, os, subprocess, sys
 
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
 workspace, question, *command = sys.argv[1:]
 command = command or ["flowdrive", "serve", "--stdio"]
 server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
-params = {"workspace": workspace, "workflow": {"id": "quick-survey"}, "inputs": {"question": question}}
+params = {"workspace": os.path.abspath(workspace), "workflow": {"id": "quick-survey"}, "inputs": {"question": question}}
 server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "drive", "params": params}) + "\n")
 server.stdin.flush()
 for line in server.stdout:

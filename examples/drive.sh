@@ -2,7 +2,8 @@
 # Drives a workflow over newline JSON with jq.
 # Usage: drive.sh WORKSPACE QUESTION [SERVER COMMAND...]
 set -euo pipefail
-workspace=$1 question=$2
+if [ $# -lt 2 ]; then sed -n '2,3s/^# //p' "$0" >&2; exit 2; fi
+workspace=$(realpath -- "$1") question=$2
 shift 2
 if [ $# -eq 0 ]; then set -- flowdrive serve --stdio; fi
 

@@ -113,6 +113,7 @@ setup_vscode() {
   local part="vscode-$CODE_SERVER_VERSION"
   need_node
   need git git
+  need openssl openssl
   if [ ! -f "$cache/$part/out/server-main.js" ]; then
     say "fetching VS Code (from code-server $CODE_SERVER_VERSION)"
     begin

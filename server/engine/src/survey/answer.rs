@@ -152,7 +152,7 @@ fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.collect();
     match words.len() {
         0 => "nothing".to_owned(),
-        all if all > MOST => format!("{} and {} more words", words[..MOST].join(", "), all - MOST),
+        all if all > MOST => format!("{} and {}", words[..MOST].join(", "), count(all - MOST, "more word")),
         _ => words.join(", "),
     }
 }
