@@ -87,7 +87,7 @@ fn plain_text(text: &str) -> String {
 fn plain(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            const ASIDE: [&str; 13] = [
+            const ASIDE: [&str; 14] = [
                 "createdAt",
                 "updatedAt",
                 "startedAt",
@@ -101,6 +101,8 @@ fn plain(value: Value) -> Value {
                 "eventSeq",
                 "gitHead",
                 "settings",
+                // The input names the attempt's own folder.
+                "promptDigest",
             ];
             let kept = fields.into_iter().filter(|(name, _)| !ASIDE.contains(&name.as_str()));
             Value::Object(kept.map(|(name, value)| (plain_text(&name), plain(value))).collect())

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,9 +15,6 @@ use flowdrive_protocol::ids::{AgentName, RunId, TaskId, WorkerId};
 use flowdrive_protocol::workflow::Sandbox;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-
-/// How many markers were given out.
-static MARKERS: AtomicU64 = AtomicU64::new(0);
 
 /// Far more than anything here takes: only a hang gets there.
 pub(crate) const SAFETY: Duration = Duration::from_secs(60);
@@ -80,7 +76,7 @@ impl Place {
             model: None,
             timeout: SAFETY,
             sandbox: Sandbox::Readonly,
-            marker: format!("marker-{}-{}", std::process::id(), MARKERS.fetch_add(1, Ordering::Relaxed)),
+            marker: self.delegator.next_marker(),
             session: None,
         }
     }
