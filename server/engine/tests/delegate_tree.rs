@@ -187,6 +187,7 @@ fn a_runtime_that_is_torn_down_leaves_nothing() {
     let agent =
         place.shell("trap '' TERM; sleep 1000 & echo up >\"$(dirname \"$0\")/up\"; while :; do sleep 1000; done");
     let assignment = place.assignment();
+    let marker = format!("FLOWDRIVE_DELEGATION={}\0", assignment.marker);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let delegator = place.delegator.clone();
     let notices = Arc::clone(&place.notices);
@@ -199,7 +200,6 @@ fn a_runtime_that_is_torn_down_leaves_nothing() {
     // The signal was sent; the kernel takes it from there. Zombies of ours count as gone.
     let gone = (0..2000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
-        let marker = format!("FLOWDRIVE_DELEGATION={}\0", place.processes()[0].marker);
         !alive().iter().any(|(_, environ, _)| environ.contains(&marker))
     });
     assert!(gone);
