@@ -83,7 +83,8 @@ const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "flowdrive-vscode."));
 const screenshots = path.resolve(process.env.FLOWDRIVE_SCREENSHOTS ?? path.join(cache, "screenshots"));
 fs.mkdirSync(screenshots, { recursive: true });
 const environment = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("CW_") && !name.startsWith("VSCODE_")));
-for (const name of ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"]) {
+// XDG_RUNTIME_DIR, or else VS Code leaves its sockets in the system's temporary folder.
+for (const name of ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"]) {
   environment[name] = path.join(scratch, name.toLowerCase());
   fs.mkdirSync(environment[name]);
 }
