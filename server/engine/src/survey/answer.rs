@@ -23,7 +23,7 @@ pub(super) fn write(question: &Question, found: &Found) -> Answer {
                 "id": format!("place-{}", index + 1),
                 "summary": claim(place),
                 // That the words stand there is a fact. What it means for the question is not judged, nor how bad it is.
-                "classification": "real",
+                "classification": "unknown",
                 "severity": "none",
                 "evidence": [locator(place)],
             })

@@ -103,7 +103,12 @@ impl Summary<'_> {
                 vec![format!("flowdrive report {run_id}{place}")]
             }
             RunStatus::InProgress => vec![resume],
-            RunStatus::Parked | RunStatus::Blocked if open => vec![feedback, resume],
+            RunStatus::Parked | RunStatus::Blocked if open => {
+                // Without it the resume would find the same tasks parked.
+                let retry =
+                    format!("flowdrive feedback resolve {run_id} RECORD --resolution retry --guidance \"...\"{flags}");
+                vec![feedback, retry, resume]
+            }
             RunStatus::Parked | RunStatus::Blocked if self.result.stopped.is_some() => vec![resume],
             RunStatus::Parked | RunStatus::Blocked if self.run.is_none() => vec![feedback, resume],
             RunStatus::Parked | RunStatus::Blocked if !self.result.agent_configured => {
@@ -181,6 +186,7 @@ parked:   map:4: nothing is cited
           and 1 more: flowdrive show w-1 -w x
 report:   .cw/runs/w-1/report.md
 next:     flowdrive feedback list w-1 -w x
+          flowdrive feedback resolve w-1 RECORD --resolution retry --guidance \"...\" -w x
           flowdrive resume w-1 -w x
 ";
         assert_eq!(render(&parked, Some(&run(6, 6)), " -w x"), expected);
