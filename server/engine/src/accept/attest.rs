@@ -166,7 +166,7 @@ mod tests {
             (Some(usage.clone()), Some(good.clone()), Some("not a key"), "unreadable"),
             (Some(usage.clone()), Some(" ".to_owned()), Some(key.as_str()), "empty"),
             (Some(usage.clone()), Some("!!!".to_owned()), Some(key.as_str()), "does not match"),
-            (Some(usage.clone()), Some(good.clone()), Some(other.as_str()), "does not match"),
+            (Some(usage), Some(good), Some(other.as_str()), "does not match"),
         ];
         for (usage, signature, key, expected) in table {
             let report = report(usage, signature);
