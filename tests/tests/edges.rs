@@ -1,0 +1,35 @@
+//! At the edge of what is allowed: the longest ids, requests that meet, agents that reach into the record.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use flowdrive_protocol::method::ListFeedbackResult;
+use flowdrive_protocol::run::RunStatus;
+use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, task, workflow};
+use serde_json::json;
+
+#[tokio::test]
+async fn the_longest_ids_there_may_be_are_driven_and_parked_like_any_other() {
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([
+        ("good", config::fixture(&ws, &[])),
+        ("idle", config::fixture(&ws, &["--kind", "no-evidence"])),
+    ]));
+    ws.write(".cw/workflows/inner.json", &{
+        let mut inner = workflow(1, [phase("map", [task("inner:a")])]);
+        inner["id"] = json!("inner");
+        inner.to_string()
+    });
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let long = |letter: &str| letter.repeat(180);
+    let nested = task(&long("c")).set("subWorkflow", json!({ "id": "inner", "bindResult": "report" }));
+    let tasks = [task(&long("a")), task(&long("B")).agent("idle").needs_evidence(), nested];
+    let fields = json!({ "runId": "r".repeat(180), "maxAttempts": 1 });
+    let result = server.drive(&workflow(3, [phase("map", tasks)]), fields).await;
+    assert_eq!(
+        (result.status, result.completed_workers, result.parked_workers),
+        (RunStatus::Parked, 2, 1),
+        "{result:#?}"
+    );
+    let listed: ListFeedbackResult = server.ok("listFeedback", server.here(json!({ "runId": result.run_id }))).await;
+    assert_eq!(listed.feedback.len(), 1);
+    server.finish().await;
+}
