@@ -14,7 +14,7 @@ use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::paths::RunPaths;
-use super::{StoreError, atomic, read};
+use super::{StoreError, atomic, read, stop};
 
 /// Rounds against readers that hold the lock for a moment. Each such moment is some microseconds.
 const TRIES: u32 = 200;
@@ -86,6 +86,11 @@ impl RunLock {
                     // The text is a courtesy: a full disk must not keep a run from being resumed.
                     if let Err(fault) = write_holder(&mut file, &LockHolder::this_process()) {
                         tracing::warn!(path = %path.display(), %fault, "could not note who holds the lock");
+                    }
+                    // What was asked of an earlier holder. From here on readers see the lock, and what they ask is
+                    // for this one: cleared any later, it would be lost.
+                    if let Err(fault) = stop::clear_stop(paths) {
+                        tracing::warn!(%fault, "could not clear an old request to stop");
                     }
                     return Ok(Self { file });
                 }
