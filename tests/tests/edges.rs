@@ -1,10 +1,11 @@
 //! At the edge of what is allowed: the longest ids, requests that meet, agents that reach into the record.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::method::ListFeedbackResult;
 use flowdrive_protocol::run::RunStatus;
 use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, task, workflow};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn the_longest_ids_there_may_be_are_driven_and_parked_like_any_other() {
@@ -31,5 +32,31 @@ async fn the_longest_ids_there_may_be_are_driven_and_parked_like_any_other() {
     );
     let listed: ListFeedbackResult = server.ok("listFeedback", server.here(json!({ "runId": result.run_id }))).await;
     assert_eq!(listed.feedback.len(), 1);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn records_may_be_closed_by_requests_that_meet() {
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([("idle", config::fixture(&ws, &["--kind", "no-evidence"]))]));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let tasks = (0..8).map(|n| task(&format!("map:{n}")).needs_evidence());
+    let result = server.drive(&workflow(8, [phase("map", tasks)]), json!({ "maxAttempts": 1 })).await;
+    let run = server.here(json!({ "runId": result.run_id }));
+    let listed: ListFeedbackResult = server.ok("listFeedback", run.clone()).await;
+    assert_eq!(listed.feedback.len(), 8);
+    let mut asked = Vec::new();
+    for record in &listed.feedback {
+        let mut params = run.clone();
+        params["feedbackId"] = json!(record.id);
+        params["resolution"] = json!("rejected");
+        asked.push(server.send("resolveFeedback", params).await);
+    }
+    for id in asked {
+        let closed: FeedbackRecord = server.result(id).await;
+        assert_eq!(closed.status, FeedbackStatus::Rejected);
+    }
+    let verified: Value = server.ok("verifyRun", run).await;
+    assert_eq!(verified["ok"], true, "{verified:#}");
     server.finish().await;
 }

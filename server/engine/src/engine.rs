@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flowdrive_protocol::config::Config;
 use flowdrive_protocol::error::ErrorKind;
@@ -35,6 +35,10 @@ const DEFAULT_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::new(3).expe
 
 /// Events sent with one `showRun`, at most.
 const MAX_REPLAY: usize = 10_000;
+
+/// How long one request to close a record waits for others of this server, and how often it looks.
+const RESOLVE_PATIENCE: Duration = Duration::from_secs(5);
+const RESOLVE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Who is told of a drive's events. Called on the drive's own thread and on those that read agents' output: must not
 /// block.
@@ -253,8 +257,9 @@ impl Engine {
             // The drive ended without looking at it; its lock is free, or about to be.
             let _ = drive.finished().await;
         }
+        let engine = self.clone();
         blocking(move || {
-            let _lock = RunLock::acquire(&paths)?;
+            let _lock = engine.lock_to_resolve(&paths)?;
             let mut record = Record::open(paths, &params.run_id)?;
             let closed = resolve::resolve(&mut record, &params)?;
             record.sync()?.into_iter().for_each(|event| sink.event(event));
@@ -263,6 +268,25 @@ impl Engine {
             Ok(closed)
         })
         .await
+    }
+
+    /// The run's lock, for one who needs it for a moment. Several records may be closed at once, by requests of one
+    /// client: they wait for each other, but not for a drive.
+    fn lock_to_resolve(&self, paths: &RunPaths) -> Result<RunLock, EngineError> {
+        let patience = Instant::now() + RESOLVE_PATIENCE;
+        loop {
+            match RunLock::acquire(paths) {
+                Err(StoreError::Locked { holder, .. })
+                    // A holder is nameless while it comes or goes.
+                    if (holder.pid.is_none() || holder.is_this_process())
+                        && self.shared.drives.get(&paths.dir).is_none()
+                        && Instant::now() < patience =>
+                {
+                    std::thread::sleep(RESOLVE_INTERVAL);
+                }
+                lock => return Ok(lock?),
+            }
+        }
     }
 
     /// Asks for a drive to end early, whichever process drives it.

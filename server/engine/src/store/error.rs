@@ -38,7 +38,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Somebody else drives the run.
-    #[error("run {run_id} is being driven by another process ({holder})")]
+    #[error("run {run_id} is {} ({holder})", holder.doing())]
     Locked {
         /// The run.
         run_id: RunId,
@@ -151,6 +151,9 @@ impl StoreError {
             Self::WorkspaceInvalid { .. } => "Give the absolute path of a folder that exists.".into(),
             Self::RunNotFound { .. } => "List the runs of this workspace, and check the id and the workspace.".into(),
             Self::RunExists { .. } => "Resume that run, or start one with another id.".into(),
+            Self::Locked { holder, .. } if holder.is_this_process() => {
+                "Wait for the drive to end, or stop the run; runFinished tells of it.".into()
+            }
             Self::Locked { holder, .. } => match holder.pid {
                 Some(pid) => {
                     format!("Wait for process {pid} to finish, or stop the run; the lock ends with that process.")

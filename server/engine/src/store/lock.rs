@@ -38,6 +38,17 @@ impl LockHolder {
     fn this_process() -> Self {
         Self { pid: Some(std::process::id()), host: host_name(), since: Some(Timestamp::now()) }
     }
+
+    /// Whether it is this process.
+    #[must_use]
+    pub fn is_this_process(&self) -> bool {
+        self.pid == Some(std::process::id()) && self.host == host_name()
+    }
+
+    /// What it does with the run, for the sentence that names it.
+    pub(super) fn doing(&self) -> &'static str {
+        if self.is_this_process() { "in use by this server already" } else { "being driven by another process" }
+    }
 }
 
 impl fmt::Display for LockHolder {
