@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
-use flowdrive_protocol::method::ListFeedbackResult;
-use flowdrive_protocol::run::RunStatus;
-use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, task, workflow};
+use flowdrive_protocol::method::{ListFeedbackResult, StopResult};
+use flowdrive_protocol::run::{DriveResult, RunStatus};
+use flowdrive_tests::{Framing, Server, TestWorkspace, census, config, phase, task, wait, workflow};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -59,4 +59,26 @@ async fn records_may_be_closed_by_requests_that_meet() {
     let verified: Value = server.ok("verifyRun", run).await;
     assert_eq!(verified["ok"], true, "{verified:#}");
     server.finish().await;
+}
+
+#[tokio::test]
+async fn a_stop_that_ends_agents_is_answered_when_they_are_gone() {
+    for same in [true, false] {
+        let ws = TestWorkspace::new();
+        let stubborn = config::fixture(&ws, &["--gate", &ws.beside("gate"), "--fork", "2", "--ignore-term"]);
+        ws.configure(&config::config([("stubborn", stubborn)]));
+        let server = Server::start(&ws, Framing::Ndjson).await;
+        let other = Server::start(&ws, Framing::Ndjson).await;
+        let (request, run) =
+            server.start_drive(&workflow(2, [phase("map", [task("map:a"), task("map:b")])]), json!({})).await;
+        wait::until("the agents to run", || (ws.agent_runs().len() == 2).then_some(())).await;
+        let asked = if same { &server } else { &other };
+        let stopped: StopResult = asked.ok("stop", server.here(json!({ "runId": run, "mode": "now" }))).await;
+        census::assert_none(ws.root(), &[server.pid(), other.pid()], "when the stop was answered");
+        assert!(stopped.driving);
+        let result: DriveResult = server.result(request).await;
+        assert_eq!(result.completed_workers, 0);
+        other.finish().await;
+        server.finish().await;
+    }
 }

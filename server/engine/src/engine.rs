@@ -40,6 +40,11 @@ const MAX_REPLAY: usize = 10_000;
 const RESOLVE_PATIENCE: Duration = Duration::from_secs(5);
 const RESOLVE_INTERVAL: Duration = Duration::from_millis(5);
 
+/// How long a stop waits for agents to be gone, and how often it looks at a drive of another process. Agents get one
+/// second before they are killed.
+const STOPPED_PATIENCE: Duration = Duration::from_secs(10);
+const STOPPED_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Who is told of a drive's events. Called on the drive's own thread and on those that read agents' output: must not
 /// block.
 pub trait EventSink: Send + Sync + 'static {
@@ -289,29 +294,48 @@ impl Engine {
         }
     }
 
-    /// Asks for a drive to end early, whichever process drives it.
+    /// Asks for a drive to end early, whichever process drives it. A stop that ends the agents returns when they are
+    /// gone: whoever hears of it may start something in their place.
     ///
     /// # Errors
     /// `run-not-found`; what the disk refuses.
     pub async fn stop(&self, params: StopParams) -> Result<StopResult, EngineError> {
         let engine = self.clone();
-        blocking(move || {
-            let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
+        let StopParams { run_id, mode, workspace } = params;
+        let id = run_id.clone();
+        let (paths, drive, driving) = blocking(move || {
+            let paths = open_workspace(workspace.as_deref())?.existing_run(&id)?;
             let drive = engine.shared.drives.get(&paths.dir);
-            let driving = match drive {
+            let driving = match &drive {
                 Some(drive) => {
-                    drive.stop(params.mode, "client");
+                    drive.stop(mode, "client");
                     true
                 }
                 None if store::is_locked(&paths).is_some() => {
-                    store::stop::request_stop(&paths, params.mode)?;
+                    store::stop::request_stop(&paths, mode)?;
                     true
                 }
                 None => false,
             };
-            Ok(StopResult { run_id: params.run_id, driving, mode: params.mode })
+            Ok((paths, drive, driving))
         })
-        .await
+        .await?;
+        if driving && mode == StopMode::Now {
+            let gone = async {
+                match drive {
+                    Some(drive) => drop(drive.finished().await),
+                    None => {
+                        while store::is_locked(&paths).is_some() {
+                            tokio::time::sleep(STOPPED_INTERVAL).await;
+                        }
+                    }
+                }
+            };
+            if tokio::time::timeout(STOPPED_PATIENCE, gone).await.is_err() {
+                tracing::warn!(run = %run_id, "a stopped drive has not ended yet");
+            }
+        }
+        Ok(StopResult { run_id, driving, mode })
     }
 
     /// The runs of a workspace, newest first.
