@@ -192,6 +192,10 @@ fn io_hint(source: &io::Error) -> &'static str {
 
 impl From<StoreError> for EngineError {
     fn from(fault: StoreError) -> Self {
+        if let StoreError::RunExists { .. } = fault {
+            // Who asks chose the id: no fault of the store's, and none of Flowdrive's.
+            return EngineError::InvalidParams(format!("{fault}. {}", fault.hint()));
+        }
         let mut data = ErrorData::new(fault.kind(), fault.hint());
         match &fault {
             StoreError::WorkspaceInvalid { path, .. }
