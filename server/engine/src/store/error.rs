@@ -161,6 +161,9 @@ impl StoreError {
                 None => "Wait for the other drive to finish, or stop the run; its lock ends with its process.".into(),
             },
             Self::LockUnsupported { .. } => "Keep the workspace, or its .cw folder, on a local file system.".into(),
+            Self::Corrupt { line: None, .. } => {
+                "Put right what is there, or move it out of the way, then try again.".into()
+            }
             Self::Corrupt { .. } => {
                 "Verify the run to see all that does not add up, and restore the file from a copy.".into()
             }
