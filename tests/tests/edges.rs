@@ -1,6 +1,10 @@
 //! At the edge of what is allowed: the longest ids, requests that meet, agents that reach into the record.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+
+use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::method::{ListFeedbackResult, StopResult};
 use flowdrive_protocol::run::{DriveResult, RunStatus};
@@ -79,6 +83,36 @@ async fn a_stop_that_ends_agents_is_answered_when_they_are_gone() {
         let result: DriveResult = server.result(request).await;
         assert_eq!(result.completed_workers, 0);
         other.finish().await;
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_journal_somebody_else_touched_is_never_complete() {
+    for cut in [false, true] {
+        let ws = TestWorkspace::new();
+        ws.configure(&config::config([("gated", config::fixture(&ws, &["--gate", &ws.beside("gate")]))]));
+        let server = Server::start(&ws, Framing::Ndjson).await;
+        let (request, run) = server.start_drive(&workflow(1, [phase("map", [task("map:a")])]), json!({})).await;
+        wait::until("the agent to run", || (ws.agent_runs().len() == 1).then_some(())).await;
+        // The agent's process is written down as well.
+        wait::until("its process to be known", || {
+            fs::read_to_string(ws.run_folder(&run).join("journal.jsonl"))
+                .unwrap()
+                .contains("processStarted")
+                .then_some(())
+        })
+        .await;
+        let journal = ws.run_folder(&run).join("journal.jsonl");
+        let mut file = OpenOptions::new().write(true).append(!cut).open(journal).unwrap();
+        if cut {
+            file.set_len(500).unwrap();
+        } else {
+            file.write_all(b"{}\n").unwrap();
+        }
+        ws.open_gate("gate");
+        let error = server.answer(request).await.unwrap_err();
+        error.assert_kind(ErrorKind::RunCorrupt);
         server.finish().await;
     }
 }
