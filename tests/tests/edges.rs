@@ -116,3 +116,19 @@ async fn a_run_whose_journal_somebody_else_touched_is_never_complete() {
         server.finish().await;
     }
 }
+
+#[tokio::test]
+async fn a_journal_that_lost_whole_lines_does_not_verify() {
+    let ws = TestWorkspace::new();
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let result = server.drive(&workflow(1, [phase("map", [task("map:a"), task("map:b")])]), json!({})).await;
+    let run = server.here(json!({ "runId": result.run_id }));
+    let journal = ws.run_folder(&result.run_id).join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let kept: String = text.split_inclusive('\n').take(8).collect();
+    fs::write(&journal, kept).unwrap();
+    let verified: Value = server.ok("verifyRun", run).await;
+    assert_eq!(verified["ok"], false);
+    assert_eq!(verified["problems"][0]["code"], "journal-cut", "{verified:#}");
+    server.finish().await;
+}

@@ -421,7 +421,22 @@ impl Engine {
     pub async fn verify_run(&self, params: VerifyRunParams) -> Result<VerifyRunResult, EngineError> {
         blocking(move || {
             let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
+            // Looked at first: a drive syncs the journal before it writes a snapshot, so an older look is never ahead.
+            let snapshot = record::snapshot_position(&paths, &params.run_id)?;
             let mut verification = store::verify(&paths, &params.run_id)?;
+            if let Some(seq) = snapshot.map(|position| position.seq).filter(|seq| *seq > verification.events)
+                && verification.problems.is_empty()
+            {
+                verification.problems.push(VerifyProblem {
+                    code: "journal-cut".to_owned(),
+                    message: format!(
+                        "state.json was taken after event {seq}, and the journal ends with event {}: whole lines were cut off",
+                        verification.events
+                    ),
+                    path: paths.journal.to_string_lossy().into_owned(),
+                    line: None,
+                });
+            }
             if verification.problems.is_empty() {
                 verification.problems.extend(changed_results(&paths, &params.run_id)?);
             }
