@@ -51,8 +51,10 @@ async fn a_run_id_that_is_taken_is_not_planned_again() {
     assert_eq!(first.run_id.as_str(), "my-run");
     let params = server.here(json!({ "runId": "my-run", "workflow": { "inline": workflow } }));
     let second = server.call("drive", params).await;
-    let refused = second.is_err();
-    assert!(refused || ws.agent_runs()["map:a"] == 1, "{second:?}: the first run's work was done again");
+    let error = second.unwrap_err();
+    assert_eq!(error.code, -32602, "the id is the client's choice, so the fault is none of the server's: {error:?}");
+    assert!(error.message.contains("my-run exists already"), "{error:?}");
+    assert_eq!(ws.agent_runs()["map:a"], 1, "the first run's work was done again");
     let view: RunView = server.ok("showRun", server.here(json!({ "runId": "my-run" }))).await;
     assert_eq!(view.summary.status, RunStatus::Complete);
     server.finish().await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flowdrive_protocol::config::Config;
 use flowdrive_protocol::error::ErrorKind;
@@ -35,6 +35,15 @@ const DEFAULT_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::new(3).expe
 
 /// Events sent with one `showRun`, at most.
 const MAX_REPLAY: usize = 10_000;
+
+/// How long one request to close a record waits for others of this server, and how often it looks.
+const RESOLVE_PATIENCE: Duration = Duration::from_secs(5);
+const RESOLVE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How long a stop waits for agents to be gone, and how often it looks at a drive of another process. Agents get one
+/// second before they are killed.
+const STOPPED_PATIENCE: Duration = Duration::from_secs(10);
+const STOPPED_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Who is told of a drive's events. Called on the drive's own thread and on those that read agents' output: must not
 /// block.
@@ -259,8 +268,9 @@ impl Engine {
             // The drive ended without looking at it; its lock is free, or about to be.
             let _ = drive.finished().await;
         }
+        let engine = self.clone();
         blocking(move || {
-            let _lock = RunLock::acquire(&paths)?;
+            let _lock = engine.lock_to_resolve(&paths)?;
             let mut record = Record::open(paths, &params.run_id)?;
             let closed = resolve::resolve(&mut record, &params)?;
             record.sync()?.into_iter().for_each(|event| sink.event(event));
@@ -271,29 +281,67 @@ impl Engine {
         .await
     }
 
-    /// Asks for a drive to end early, whichever process drives it.
+    /// The run's lock, for one who needs it for a moment. Several records may be closed at once, by requests of one
+    /// client: they wait for each other, but not for a drive.
+    fn lock_to_resolve(&self, paths: &RunPaths) -> Result<RunLock, EngineError> {
+        let patience = Instant::now() + RESOLVE_PATIENCE;
+        loop {
+            match RunLock::acquire(paths) {
+                Err(StoreError::Locked { holder, .. })
+                    // A holder is nameless while it comes or goes.
+                    if (holder.pid.is_none() || holder.is_this_process())
+                        && self.shared.drives.get(&paths.dir).is_none()
+                        && Instant::now() < patience =>
+                {
+                    std::thread::sleep(RESOLVE_INTERVAL);
+                }
+                lock => return Ok(lock?),
+            }
+        }
+    }
+
+    /// Asks for a drive to end early, whichever process drives it. A stop that ends the agents returns when they are
+    /// gone: whoever hears of it may start something in their place.
     ///
     /// # Errors
     /// `run-not-found`; what the disk refuses.
     pub async fn stop(&self, params: StopParams) -> Result<StopResult, EngineError> {
         let engine = self.clone();
-        blocking(move || {
-            let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
+        let StopParams { run_id, mode, workspace } = params;
+        let id = run_id.clone();
+        let (paths, drive, driving) = blocking(move || {
+            let paths = open_workspace(workspace.as_deref())?.existing_run(&id)?;
             let drive = engine.shared.drives.get(&paths.dir);
-            let driving = match drive {
+            let driving = match &drive {
                 Some(drive) => {
-                    drive.stop(params.mode, "client");
+                    drive.stop(mode, "client");
                     true
                 }
                 None if store::is_locked(&paths).is_some() => {
-                    store::stop::request_stop(&paths, params.mode)?;
+                    store::stop::request_stop(&paths, mode)?;
                     true
                 }
                 None => false,
             };
-            Ok(StopResult { run_id: params.run_id, driving, mode: params.mode })
+            Ok((paths, drive, driving))
         })
-        .await
+        .await?;
+        if driving && mode == StopMode::Now {
+            let gone = async {
+                match drive {
+                    Some(drive) => drop(drive.finished().await),
+                    None => {
+                        while store::is_locked(&paths).is_some() {
+                            tokio::time::sleep(STOPPED_INTERVAL).await;
+                        }
+                    }
+                }
+            };
+            if tokio::time::timeout(STOPPED_PATIENCE, gone).await.is_err() {
+                tracing::warn!(run = %run_id, "a stopped drive has not ended yet");
+            }
+        }
+        Ok(StopResult { run_id, driving, mode })
     }
 
     /// The runs of a workspace, newest first.
@@ -379,7 +427,22 @@ impl Engine {
     pub async fn verify_run(&self, params: VerifyRunParams) -> Result<VerifyRunResult, EngineError> {
         blocking(move || {
             let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
+            // Looked at first: a drive syncs the journal before it writes a snapshot, so an older look is never ahead.
+            let snapshot = record::snapshot_position(&paths, &params.run_id)?;
             let mut verification = store::verify(&paths, &params.run_id)?;
+            if let Some(seq) = snapshot.map(|position| position.seq).filter(|seq| *seq > verification.events)
+                && verification.problems.is_empty()
+            {
+                verification.problems.push(VerifyProblem {
+                    code: "journal-cut".to_owned(),
+                    message: format!(
+                        "state.json was taken after event {seq}, and the journal ends with event {}: whole lines were cut off",
+                        verification.events
+                    ),
+                    path: paths.journal.to_string_lossy().into_owned(),
+                    line: None,
+                });
+            }
             if verification.problems.is_empty() {
                 verification.problems.extend(changed_results(&paths, &params.run_id)?);
             }

@@ -185,6 +185,14 @@ pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreErr
     }
 }
 
+/// How far into the journal the snapshot goes, where there is one of this run.
+///
+/// # Errors
+/// That a newer Flowdrive wrote it.
+pub(crate) fn snapshot_position(paths: &RunPaths, run_id: &RunId) -> Result<Option<JournalPosition>, StoreError> {
+    Ok(Fold::from_snapshot(paths, run_id)?.position)
+}
+
 /// The lifecycle events of a run after `since`, oldest first, `limit` at most; and whether there are more.
 ///
 /// # Errors

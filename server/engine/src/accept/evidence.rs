@@ -40,6 +40,8 @@ pub enum Flaw {
     LineZero,
     /// It cites a line beyond any file.
     LineTooLarge,
+    /// What follows its path is meant as lines, but in no form that is known.
+    UnreadableLines,
     /// Its path leads out of the workspace.
     Outside,
 }
@@ -53,6 +55,7 @@ impl Flaw {
             Self::Backwards => "backwards: the last line comes before the first",
             Self::LineZero => "line 0: lines count from 1",
             Self::LineTooLarge => "no file has such a line",
+            Self::UnreadableLines => "its lines cannot be read; write `:10` or `:10-12`",
             Self::Outside => "outside the workspace",
         }
     }
@@ -126,8 +129,12 @@ pub(super) fn file(text: &str) -> Locator {
         Ok(lines) => lines,
         Err(flaw) => return Locator::Ungrounded(flaw),
     };
-    let path = if lines.is_none() { without_symbol(path) } else { path };
-    match path::normalise(path) {
+    let named = if lines.is_none() { without_symbol(path) } else { path };
+    // Left off as a symbol, lines nobody looked at would pass for lines that hold.
+    if path[named.len()..].strip_prefix(':').is_some_and(means_lines) {
+        return Locator::Ungrounded(Flaw::UnreadableLines);
+    }
+    match path::normalise(named) {
         Some(path) => Locator::File { path, lines },
         None => Locator::Ungrounded(Flaw::Outside),
     }
@@ -212,6 +219,21 @@ fn without_symbol(path: &str) -> &str {
     }
 }
 
+/// Whether what follows the colon behind a file name is meant as lines: no symbol begins with a digit, or with a sign
+/// or the word "line" and a digit.
+fn means_lines(tail: &str) -> bool {
+    let tail = tail.trim_start_matches(|c: char| c.is_whitespace() || "-–—+~.=".contains(c));
+    let word: String = tail.chars().take_while(char::is_ascii_alphabetic).collect();
+    let number = match word.to_ascii_lowercase().as_str() {
+        "" => tail,
+        "l" | "ln" | "line" | "lines" => tail[word.len()..].trim_start(),
+        _ => return false,
+    };
+    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    // `L1cache` is a name.
+    rest.len() < number.len() && (word.is_empty() || !rest.starts_with(|c: char| c.is_alphabetic() || c == '_'))
+}
+
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
@@ -270,6 +292,9 @@ mod tests {
             ("file:src/a.rs:2", "src/a.rs", Some((2, 2))),
             ("src/Makefile:7", "src/Makefile", Some((7, 7))),
             ("src/a.rs:main", "src/a.rs", None),
+            ("src/a.rs:L1cache", "src/a.rs", None),
+            ("src/a.rs:line_2", "src/a.rs", None),
+            ("src/a.rs:~Drop", "src/a.rs", None),
             ("src/a.rs::tests::works", "src/a.rs", None),
             ("docs/a.md#usage", "docs/a.md", None),
             ("app/[id]/(group)/page.tsx:3", "app/[id]/(group)/page.tsx", Some((3, 3))),
@@ -338,6 +363,14 @@ mod tests {
             ("a.rs#L12-L10", Flaw::Backwards),
             ("src/a.rs:99999999999", Flaw::LineTooLarge),
             ("src/a.rs:1-99999999999999999999999", Flaw::LineTooLarge),
+            ("src/a.rs:9999-", Flaw::UnreadableLines),
+            ("src/a.rs:L9999-", Flaw::UnreadableLines),
+            ("src/a.rs:9999..10001", Flaw::UnreadableLines),
+            ("src/a.rs:-9999", Flaw::UnreadableLines),
+            ("src/a.rs:9999+", Flaw::UnreadableLines),
+            ("src/a.rs:~9999", Flaw::UnreadableLines),
+            ("src/a.rs:9999-x", Flaw::UnreadableLines),
+            ("src/a.rs:line9999", Flaw::UnreadableLines),
             ("../a.rs:1", Flaw::Outside),
             ("src/../../a.rs", Flaw::Outside),
             (r"..\..\etc\passwd", Flaw::Outside),

@@ -126,9 +126,12 @@ fn place(text: &str, locator: &Locator, meant: bool, scope: &Scope<'_>, desk: &m
         Locator::File { path, lines } => in_file(text, path, *lines, meant, scope, desk),
         Locator::Url => plain(text, EvidenceKind::Url),
         Locator::Token => match file(text) {
-            // `Makefile:10` has the shape of a token. If there is such a file, it is one.
+            // `Makefile:10` has the shape of a token. If there is such a file, it is one; also behind a link that leads
+            // out of the workspace, or a link without a dot in its name would be a way around the refusal.
             Locator::File { path, lines: lines @ Some(_) }
-                if scope.find(&path, desk).is_some_and(|(_, presence)| presence == Presence::File) =>
+                if scope
+                    .find(&path, desk)
+                    .is_some_and(|(_, presence)| matches!(presence, Presence::File | Presence::Outside)) =>
             {
                 in_file(text, &path, lines, meant, scope, desk)
             }

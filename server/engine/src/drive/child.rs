@@ -4,7 +4,7 @@
 use std::sync::{Arc, mpsc};
 
 use flowdrive_protocol::error::ErrorKind;
-use flowdrive_protocol::ids::{RunId, WorkerId};
+use flowdrive_protocol::ids::{MAX_ID_BYTES, RunId, WorkerId};
 use flowdrive_protocol::run::{DriveResult, RunStatus};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::{BindResult, SubWorkflow};
@@ -14,7 +14,7 @@ use super::{Driver, Job, Message};
 use crate::model::outcome::{AgentReport, Ending, HandleKind, Outcome};
 use crate::model::state::RunState;
 use crate::record::{self, Record};
-use crate::store::{RunLock, RunPaths, StoreError, replace_file, safe_name};
+use crate::store::{RunLock, RunPaths, StoreError, replace_file, safe_name, within};
 use crate::{EngineError, plan, workflow};
 
 /// Workflows inside one another, the outermost counted, at most.
@@ -74,8 +74,11 @@ impl Driver {
             let chain = lineage.join(" -> ");
             return Err(EngineError::InvalidParams(format!("sub-workflow cycle detected: {chain} -> {}", spec.id)));
         }
-        let id = RunId::new(format!("sub-{}-{}", state.run_id, safe_name(state.tasks[task].id.as_str())))
-            .map_err(|fault| EngineError::internal(fault.to_string()))?;
+        let id = RunId::new(within(
+            format!("sub-{}-{}", state.run_id, safe_name(state.tasks[task].id.as_str())),
+            MAX_ID_BYTES,
+        ))
+        .map_err(|fault| EngineError::internal(fault.to_string()))?;
         let (record, lock, resumed) = self.child_record(&state, &id, &spec)?;
         drop(state);
         let paths = record.paths.clone();

@@ -19,7 +19,7 @@ use crate::decide::{feedback, looping};
 use crate::model::journal::{AcceptedResult, Attestation, AttestationStatus, JournalEvent, MAX_CARRIED};
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::store::canonical::sha256_hex;
-use crate::store::{StoreError, Workspace, WorkspaceFile, safe_name, worker};
+use crate::store::{StoreError, Workspace, WorkspaceFile, task_name, worker};
 
 /// The workspace, as evidence is looked up in it.
 pub(super) struct OnDisk<'a>(pub(super) &'a Workspace);
@@ -238,7 +238,7 @@ impl Driver {
                 step.reason = Some(failure.reason.clone());
             }
             After::Park { attempts, reason } => {
-                let name = format!("{}-{number:04}", safe_name(id.as_str()));
+                let name = format!("{}-{number:04}", task_name(&id));
                 let fault = feedback::Fault {
                     code: &failure.code,
                     message: &reason,

@@ -194,7 +194,6 @@ impl Driver {
     }
 
     fn drive(&mut self) -> Result<DriveResult, EngineError> {
-        let _ = stop::clear_stop(&self.job.record.paths);
         self.job.record.record(&JournalEvent::DriveStarted {
             pid: std::process::id(),
             host: host_name().unwrap_or_default(),

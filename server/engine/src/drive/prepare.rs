@@ -20,7 +20,7 @@ use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
 use crate::model::outcome::{AgentReport, Ending, HandleKind, Notice, Outcome};
 use crate::store::canonical::sha256_hex;
-use crate::store::{safe_name, worker};
+use crate::store::{task_name, worker};
 use crate::workflow;
 
 /// An attempt whose dispatch is recorded but not yet on disk.
@@ -120,7 +120,7 @@ impl Driver {
         };
         let current = &state.tasks[task];
         let number = current.attempts.len() + 1;
-        let worker = WorkerId::new(format!("worker-{}-{number:04}", safe_name(current.id.as_str())))
+        let worker = WorkerId::new(format!("worker-{}-{number:04}", task_name(&current.id)))
             .map_err(|fault| EngineError::internal(fault.to_string()))?;
         let folder = self.job.record.paths.worker(&worker);
         let assignment = Assignment {

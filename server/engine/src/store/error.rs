@@ -38,7 +38,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Somebody else drives the run.
-    #[error("run {run_id} is being driven by another process ({holder})")]
+    #[error("run {run_id} is {} ({holder})", holder.doing())]
     Locked {
         /// The run.
         run_id: RunId,
@@ -151,6 +151,9 @@ impl StoreError {
             Self::WorkspaceInvalid { .. } => "Give the absolute path of a folder that exists.".into(),
             Self::RunNotFound { .. } => "List the runs of this workspace, and check the id and the workspace.".into(),
             Self::RunExists { .. } => "Resume that run, or start one with another id.".into(),
+            Self::Locked { holder, .. } if holder.is_this_process() => {
+                "Wait for the drive to end, or stop the run; runFinished tells of it.".into()
+            }
             Self::Locked { holder, .. } => match holder.pid {
                 Some(pid) => {
                     format!("Wait for process {pid} to finish, or stop the run; the lock ends with that process.")
@@ -158,6 +161,9 @@ impl StoreError {
                 None => "Wait for the other drive to finish, or stop the run; its lock ends with its process.".into(),
             },
             Self::LockUnsupported { .. } => "Keep the workspace, or its .cw folder, on a local file system.".into(),
+            Self::Corrupt { line: None, .. } => {
+                "Put right what is there, or move it out of the way, then try again.".into()
+            }
             Self::Corrupt { .. } => {
                 "Verify the run to see all that does not add up, and restore the file from a copy.".into()
             }
@@ -189,6 +195,10 @@ fn io_hint(source: &io::Error) -> &'static str {
 
 impl From<StoreError> for EngineError {
     fn from(fault: StoreError) -> Self {
+        if let StoreError::RunExists { .. } = fault {
+            // Who asks chose the id: no fault of the store's, and none of Flowdrive's.
+            return EngineError::InvalidParams(format!("{fault}. {}", fault.hint()));
+        }
         let mut data = ErrorData::new(fault.kind(), fault.hint());
         match &fault {
             StoreError::WorkspaceInvalid { path, .. }

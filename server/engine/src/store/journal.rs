@@ -177,6 +177,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         if self.buffer.is_empty() {
             return Ok(());
         }
+        self.refuse_if_touched()?;
         let result = faults::write_all(&self.file, &self.buffer, "journal.write");
         if let Err(source) = result {
             self.poison = Some(source.to_string());
@@ -272,6 +273,21 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
             None => Ok(()),
             Some(reason) => Err(StoreError::Poisoned { path: self.path.clone(), reason: reason.clone() }),
         }
+    }
+
+    /// An agent that reaches into the run's folder must not have its run reported as complete over a record that nobody
+    /// can read. Nothing is cut off: what was put there is for people to look at.
+    fn refuse_if_touched(&mut self) -> Result<(), StoreError> {
+        let length = self.file.metadata().map_err(StoreError::io("look at", &self.path))?.len();
+        if length == self.written {
+            return Ok(());
+        }
+        let problem = format!(
+            "the journal has {length} bytes where {} were written: somebody else wrote to it or cut it",
+            self.written
+        );
+        self.poison = Some(problem.clone());
+        Err(StoreError::corrupt(&self.path, None, problem))
     }
 
     /// Takes the file back to its last whole line.

@@ -14,7 +14,7 @@ use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::paths::RunPaths;
-use super::{StoreError, atomic, read};
+use super::{StoreError, atomic, read, stop};
 
 /// Rounds against readers that hold the lock for a moment. Each such moment is some microseconds.
 const TRIES: u32 = 200;
@@ -37,6 +37,17 @@ pub struct LockHolder {
 impl LockHolder {
     fn this_process() -> Self {
         Self { pid: Some(std::process::id()), host: host_name(), since: Some(Timestamp::now()) }
+    }
+
+    /// Whether it is this process.
+    #[must_use]
+    pub fn is_this_process(&self) -> bool {
+        self.pid == Some(std::process::id()) && self.host == host_name()
+    }
+
+    /// What it does with the run, for the sentence that names it.
+    pub(super) fn doing(&self) -> &'static str {
+        if self.is_this_process() { "in use by this server already" } else { "being driven by another process" }
     }
 }
 
@@ -86,6 +97,11 @@ impl RunLock {
                     // The text is a courtesy: a full disk must not keep a run from being resumed.
                     if let Err(fault) = write_holder(&mut file, &LockHolder::this_process()) {
                         tracing::warn!(path = %path.display(), %fault, "could not note who holds the lock");
+                    }
+                    // What was asked of an earlier holder. From here on readers see the lock, and what they ask is
+                    // for this one: cleared any later, it would be lost.
+                    if let Err(fault) = stop::clear_stop(paths) {
+                        tracing::warn!(%fault, "could not clear an old request to stop");
                     }
                     return Ok(Self { file });
                 }

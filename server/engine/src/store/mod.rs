@@ -26,5 +26,6 @@ pub use error::StoreError;
 pub use journal::{Appended, Entry, Journal, JournalPosition, Loaded, TornTail, read_entries, read_entries_with};
 pub use lock::{LockHolder, RunLock, host_name, is_locked};
 pub use paths::{MAX_NAME_BYTES, RunPaths, safe_name};
+pub(crate) use paths::{task_name, within};
 pub use verify::{MAX_PROBLEMS, Verification, verify};
 pub use workspace::{RunListing, Workspace, WorkspaceFile};

@@ -10,6 +10,9 @@ use crate::model::agent::WorkerFolder;
 /// Longest name [`safe_name`] returns, in bytes. Leaves room for an extension below the 255 of most file systems.
 pub const MAX_NAME_BYTES: usize = 200;
 
+/// Longest name [`task_name`] returns, in bytes.
+const TASK_NAME_BYTES: usize = 120;
+
 /// Bytes of the digest suffix: `-` and 8 hex digits.
 const SUFFIX: usize = 9;
 
@@ -92,6 +95,24 @@ pub fn safe_name(id: &str) -> String {
         .collect();
     let digest = sha256_hex(id);
     format!("{base}-{}", &digest["sha256:".len()..][..SUFFIX - 1])
+}
+
+/// A name of at most `max` bytes: itself, or its start and a digest of the whole. For ids made of other ids, which may
+/// each be as long as an id can be. `name` holds ASCII alone, as ids and safe names do.
+#[must_use]
+pub(crate) fn within(name: String, max: usize) -> String {
+    if name.len() <= max {
+        return name;
+    }
+    let digest = sha256_hex(&name);
+    let base: String = name.chars().take(max.saturating_sub(SUFFIX)).collect();
+    format!("{base}-{}", &digest["sha256:".len()..][..SUFFIX - 1])
+}
+
+/// A task's name as a part of the ids of its attempts and of their feedback. Leaves room for the rest of these.
+#[must_use]
+pub(crate) fn task_name(task: &TaskId) -> String {
+    within(safe_name(task.as_str()), TASK_NAME_BYTES)
 }
 
 fn ends_like_a_suffix(id: &str) -> bool {

@@ -197,14 +197,14 @@ impl Connection {
             Ok(entry) => entry,
             Err(error) => return reply.send(Err(error)),
         };
+        if self.methods.is_shut_down() {
+            drop(entry);
+            return reply.send(Err(invalid_request("the server is shutting down; only `exit` is taken now")));
+        }
         if method == "initialize" {
             let answer = self.initialize(entry.number, params).await;
             drop(entry);
             return reply.send(answer);
-        }
-        if self.methods.is_shut_down() {
-            drop(entry);
-            return reply.send(Err(invalid_request("the server is shutting down; only `exit` is taken now")));
         }
         self.imply_introduction().await;
         let params = match method.as_str() {

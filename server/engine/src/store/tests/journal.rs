@@ -41,6 +41,23 @@ fn what_is_appended_reads_back_and_later_parts_can_be_read_alone() {
 }
 
 #[test]
+fn a_journal_that_somebody_else_wrote_to_or_cut_is_not_written_on() {
+    for longer in [true, false] {
+        let bench = Bench::new();
+        let mut journal = bench.journal(&[note("one"), note("two")]);
+        let before = std::fs::read(&bench.paths.journal).unwrap();
+        let touched = if longer { [&before[..], b"junk\n"].concat() } else { before[..before.len() / 2].to_vec() };
+        std::fs::write(&bench.paths.journal, &touched).unwrap();
+        journal.append(&Event::Done).unwrap();
+        let fault = journal.write().unwrap_err();
+        assert!(matches!(fault, StoreError::Corrupt { .. }), "{fault}");
+        assert_eq!(EngineError::from(fault).data().unwrap().kind.as_str(), "run-corrupt");
+        assert!(matches!(journal.append(&Event::Done), Err(StoreError::Poisoned { .. })));
+        assert_eq!(std::fs::read(&bench.paths.journal).unwrap(), touched, "left for people to look at");
+    }
+}
+
+#[test]
 fn a_position_that_is_no_end_of_a_line_of_this_journal_is_refused() {
     let bench = Bench::new();
     let journal = bench.journal(&[note("one"), note("two")]);

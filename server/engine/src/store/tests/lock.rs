@@ -2,9 +2,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use flowdrive_protocol::run::StopMode;
+
 use super::{Bench, again, given_run};
 use crate::EngineError;
-use crate::store::{RunLock, StoreError, is_locked};
+use crate::store::{RunLock, StoreError, is_locked, stop};
 
 #[test]
 fn the_second_to_ask_is_refused_in_the_same_process_too_and_told_who_has_it() {
@@ -27,6 +29,18 @@ fn the_second_to_ask_is_refused_in_the_same_process_too_and_told_who_has_it() {
     assert_eq!(std::fs::read(&bench.paths.lock).unwrap(), b"", "nobody is named any more");
     assert!(bench.paths.lock.exists(), "the file stays: a lock on a deleted file excludes nobody");
     drop(RunLock::acquire(&bench.paths).unwrap());
+}
+
+#[test]
+fn a_request_to_stop_is_for_the_holder_there_is_and_for_no_later_one() {
+    let bench = Bench::new();
+    stop::request_stop(&bench.paths, StopMode::Now).unwrap();
+    let lock = RunLock::acquire(&bench.paths).unwrap();
+    assert_eq!(stop::take_stop(&bench.paths), None, "it was for an earlier one");
+    stop::request_stop(&bench.paths, StopMode::Graceful).unwrap();
+    RunLock::acquire(&bench.paths).unwrap_err();
+    assert_eq!(stop::take_stop(&bench.paths), Some(StopMode::Graceful), "whoever is refused clears nothing");
+    drop(lock);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 
+use flowdrive_protocol::ids::{FeedbackId, MAX_ID_BYTES, RunId, TaskId, WorkerId};
 use proptest::prelude::*;
 
-use crate::store::{MAX_NAME_BYTES, safe_name};
+use crate::store::{MAX_NAME_BYTES, safe_name, task_name, within};
 
 #[test]
 fn plain_ids_keep_their_name_and_others_get_a_digest() {
@@ -29,6 +30,20 @@ fn plain_ids_keep_their_name_and_others_get_a_digest() {
         let digest = name.strip_prefix(start).unwrap_or_else(|| panic!("{id:?} became {name:?}"));
         assert!(digest.len() == 8 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id:?} became {name:?}");
     }
+}
+
+#[test]
+fn every_task_id_fits_into_the_ids_made_of_it() {
+    for task in ["a".repeat(MAX_ID_BYTES), "A".repeat(MAX_ID_BYTES), "a/".repeat(MAX_ID_BYTES / 2), "a".repeat(170)] {
+        let task = TaskId::new(task).unwrap();
+        WorkerId::new(format!("worker-{}-{:04}", task_name(&task), u32::MAX)).unwrap();
+        FeedbackId::new(format!("feedback-contract-violation-{}-{:04}", task_name(&task), u32::MAX)).unwrap();
+        let run = "r".repeat(MAX_ID_BYTES);
+        RunId::new(within(format!("sub-{run}-{}", safe_name(task.as_str())), MAX_ID_BYTES)).unwrap();
+    }
+    let alike = ["a".repeat(170), "a".repeat(171)].map(|id| task_name(&TaskId::new(id).unwrap()));
+    assert_ne!(alike[0], alike[1]);
+    assert_eq!(task_name(&TaskId::new("a".repeat(120)).unwrap()), "a".repeat(120), "short ones stay as they are");
 }
 
 #[test]

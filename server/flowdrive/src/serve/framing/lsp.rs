@@ -7,6 +7,8 @@ use super::{Buffer, FrameError};
 
 /// A header block longer than this is taken for garbage.
 const MAX_HEADER_BYTES: usize = 8 * 1024;
+/// The longest body that is passed over as too large a message; above it, the header itself is not believed.
+const MAX_BELIEVED_BYTES: u64 = u32::MAX as u64;
 /// What a lost decoder looks for.
 const NEEDLE: &[u8] = b"content-length:";
 
@@ -164,6 +166,8 @@ fn parse_block(block: &[u8]) -> Result<u64, String> {
         }
         let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let number = std::str::from_utf8(value).ok().filter(|_| digits).and_then(|text| text.parse::<u64>().ok());
+        // Passing over so many bytes would leave the server deaf for good: such a header is garbage, not a message.
+        let number = number.filter(|number| *number <= MAX_BELIEVED_BYTES);
         match (number, length) {
             (None, _) => return Err(format!("`Content-Length` is not a number of bytes: {}", shown(value))),
             (Some(number), Some(earlier)) if number != earlier => {

@@ -77,6 +77,7 @@ fn a_bad_header_is_told_once_and_the_next_message_is_read() {
         ("Content-Length: +5\r\n\r\n{\"a\":1}", "not a number of bytes: `+5`"),
         ("Content-Length: \r\n\r\n", "not a number of bytes: ``"),
         ("Content-Length: 99999999999999999999999\r\n\r\n", "not a number of bytes"),
+        ("Content-Length: 18446744073709551615\r\n\r\n", "not a number of bytes"),
         ("Content-Type: text/plain\r\n\r\n{}", "`Content-Length` is missing"),
         ("Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}", "given twice: 1 and 2"),
         ("Content-Length 5\r\n\r\nabcde", "without a colon"),

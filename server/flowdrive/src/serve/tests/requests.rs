@@ -20,6 +20,8 @@ async fn the_handshake_tells_what_there_is() {
     assert_eq!(done["result"], Value::Null);
     let late = client.ask(json!(3), "doctor", json!({})).await;
     assert_eq!(late["error"]["code"], -32600);
+    let again = client.ask(json!(4), "initialize", json!({"capabilities": {}})).await;
+    assert_eq!(again["error"]["code"], -32600);
     client.notify("exit", Value::Null).await;
     assert_eq!(client.code().await, 0, "with the input still open");
 }
@@ -36,6 +38,12 @@ async fn without_frames_nobody_has_to_introduce_himself_but_may() {
     assert_eq!(client.engine.configs.lock().unwrap().len(), 1);
     let again = client.ask(json!(3), "initialize", json!({"capabilities": {}})).await;
     assert_eq!(again["error"]["code"], -32600);
+    // Here the service counts as introduced without a handshake, and would take one after its end.
+    let mut client = Client::start(Framing::Ndjson);
+    client.ask(json!(1), "serverInfo", Value::Null).await;
+    client.ask(json!(2), "shutdown", Value::Null).await;
+    let late = client.ask(json!(3), "initialize", json!({"capabilities": {}})).await;
+    assert_eq!(late["error"]["code"], -32600);
 }
 
 #[tokio::test]
