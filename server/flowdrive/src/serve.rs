@@ -78,9 +78,10 @@ pub(crate) fn serve(options: &Options) -> io::Result<u8> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(async {
         let (engine, broken_config) = engine(options.config.as_deref())?;
-        let outside = Outside { signals: lifecycle::signals()?, complain: Box::new(io::stderr()) };
+        let (chunks, input_ended) = stdio::reading(input)?;
+        let outside = Outside { signals: lifecycle::signals()?, complain: Box::new(io::stderr()), input_ended };
         let backend: Arc<dyn Backend> = Arc::new(engine);
-        run(backend, broken_config, options, stdio::reading(input)?, output, outside, Limits::default()).await
+        run(backend, broken_config, options, chunks, output, outside, Limits::default()).await
     });
     // Threads that wait on the client do not hold up the end.
     runtime.shutdown_background();
@@ -112,6 +113,8 @@ struct Outside {
     signals: mpsc::Receiver<StopSignal>,
     /// Where people read.
     complain: Box<dyn Write + Send>,
+    /// Whether the input has ended, though not all of it may have been taken.
+    input_ended: watch::Receiver<bool>,
 }
 
 /// Why the server ends.
@@ -208,6 +211,7 @@ impl Server {
         let mut gone = std::pin::pin!(async {
             tokio::select! {
                 () = self.outbox.broken() => Ending::ClientGone,
+                () = self.abandoned(outside.input_ended), if !self.finish_on_eof => Ending::Eof,
                 pid = lifecycle::parent_ended(named) => Ending::ParentGone(pid),
             }
         });
@@ -252,6 +256,18 @@ impl Server {
             (_, Ending::Signal(signal)) | (Ending::Signal(signal), _) => signal.exit_code(),
             (Ending::Eof | Ending::ClientGone, _) if !framing_needs_shutdown() => 0,
             _ => u8::from(!self.service.is_shut_down()),
+        }
+    }
+
+    /// Returns when the input has ended and nobody reads the answers either. They hold up what was asked last, and so
+    /// the end of the input: without this a client that is gone, but not its end of the output, would leave the server
+    /// and its agents running.
+    async fn abandoned(&self, mut input_ended: watch::Receiver<bool>) {
+        if input_ended.wait_for(|ended| *ended).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        while timeout(LAST_ANSWERS, self.outbox.room()).await.is_ok() {
+            tokio::time::sleep(LAST_ANSWERS).await;
         }
     }
 

@@ -5,6 +5,7 @@
 mod support;
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -33,6 +34,35 @@ fn a_forced_framing_is_used_whatever_comes() {
     server.raw(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"serverInfo\"}\n");
     assert_eq!(server.answer(Value::Null)["error"]["code"], -32700);
     assert!(server.introduce()["result"].is_object());
+}
+
+#[test]
+fn the_end_of_input_ends_it_though_nobody_reads_its_answers() {
+    // More than the server takes in while its answers wait.
+    let request = json!({"jsonrpc": "2.0", "id": "x".repeat(1000), "method": "serverInfo"}).to_string();
+    let mut client = Command::new("yes").arg(request).stdout(Stdio::piped()).spawn().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_flowdrive"))
+        .args(["serve", "--stdio"])
+        .env("XDG_CONFIG_HOME", home.path())
+        .stdin(client.stdout.take().unwrap())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Nothing tells from outside when everything is full; if it is not yet, that is no reason to stay either.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(server.try_wait().unwrap().is_none());
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while server.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            server.kill().unwrap();
+            panic!("it stays for ever");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

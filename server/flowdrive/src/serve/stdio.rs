@@ -9,7 +9,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 
 use nix::unistd::{dup2_stdin, dup2_stdout};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, watch};
 
 use super::outbox::Outbox;
 
@@ -30,32 +31,60 @@ pub(crate) fn claim() -> io::Result<(File, File)> {
     Ok((input.into(), output.into()))
 }
 
-/// Reads `input` on a thread of its own. The channel closes when the input ends.
+/// Reads `input` on a thread of its own. The channel closes when the input ends; the flag is set as soon as it is known
+/// to have ended, also while what came before it waits to be taken.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub(crate) fn reading(mut input: impl Read + Send + 'static) -> io::Result<mpsc::Receiver<Vec<u8>>> {
+pub(crate) fn reading(mut input: File) -> io::Result<(mpsc::Receiver<Vec<u8>>, watch::Receiver<bool>)> {
     let (sender, receiver) = mpsc::channel(CHUNKS);
+    let (end, ended) = watch::channel(false);
     let work = move || {
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             match input.read(&mut chunk) {
-                Ok(0) => return,
+                Ok(0) => break,
                 Ok(count) => {
-                    if sender.blocking_send(chunk[..count].to_vec()).is_err() {
-                        return;
+                    let mut waiting = chunk[..count].to_vec();
+                    while let Err(refused) = sender.try_send(waiting) {
+                        let TrySendError::Full(back) = refused else { return };
+                        waiting = back;
+                        if hung_up(&input) {
+                            end.send_replace(true);
+                            // No sooner taken than there is room; nothing is looked for any more.
+                            let _ = sender.blocking_send(waiting);
+                            break;
+                        }
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::warn!(%error, "standard input cannot be read any more");
-                    return;
+                    break;
                 }
             }
         }
+        end.send_replace(true);
     };
     std::thread::Builder::new().name("stdin".into()).spawn(work)?;
-    Ok(receiver)
+    Ok((receiver, ended))
+}
+
+/// Whether nobody can write to `input` any more, whatever is still in it. Waits a moment for that.
+#[cfg(target_os = "linux")]
+fn hung_up(input: &File) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let moment = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    let mut asked = [PollFd::new(input, PollFlags::RDHUP)];
+    poll(&mut asked, Some(&moment)).is_ok_and(|found| found > 0)
+}
+
+/// Elsewhere the end is noticed once all before it was taken.
+#[cfg(not(target_os = "linux"))]
+fn hung_up(_: &File) -> bool {
+    std::thread::sleep(std::time::Duration::from_millis(10));
+    false
 }
 
 /// Writes what is in the outbox to `output` on a thread of its own, until the outbox is closed or the client is gone.

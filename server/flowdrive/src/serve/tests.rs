@@ -109,7 +109,12 @@ impl Client {
         let gate = Arc::new(Gate::default());
         let (signals, received) = mpsc::channel(4);
         let complaints = Complaints::default();
-        let outside = Outside { signals: received, complain: Box::new(complaints.clone()) };
+        let outside = Outside {
+            signals: received,
+            complain: Box::new(complaints.clone()),
+            // The chunks' end says it here.
+            input_ended: watch::channel(false).1,
+        };
         let written = Output(sender, gate.clone());
         let backend = engine.clone();
         let server =
