@@ -300,24 +300,3 @@ async fn a_record_closed_while_nobody_drives_is_told_like_any_other_event() {
         server.finish().await;
     }
 }
-
-#[tokio::test]
-async fn a_run_is_carried_on_with_the_agent_it_was_begun_with() {
-    let ws = TestWorkspace::new();
-    let both = [("mine", config::fixture(&ws, &["--kind", "no-evidence"])), ("other", config::fixture(&ws, &[]))];
-    ws.configure(&config::config(both));
-    let server = Server::start(&ws, Framing::Ndjson).await;
-    let document = workflow(1, [phase("map", [task("map:a").needs_evidence()])]);
-    let parked = server.drive(&document, json!({ "agent": "mine" })).await;
-    assert_eq!(parked.status, RunStatus::Parked);
-    let record = one_record(&server, &parked).await;
-    let _: FeedbackRecord =
-        server.ok("resolveFeedback", resolve(&server, &record, json!({ "resolution": "retry" }))).await;
-
-    let run = server.here(json!({ "runId": parked.run_id }));
-    let again: DriveResult = server.ok("resume", run.clone()).await;
-    assert_eq!(again.status, RunStatus::Parked, "not handed to another agent without a word");
-    let view: RunView = server.ok("showRun", run).await;
-    assert_eq!(view.tasks[0].agent.as_ref().map(AsRef::as_ref), Some("mine"));
-    server.finish().await;
-}

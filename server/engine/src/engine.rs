@@ -156,7 +156,7 @@ impl Engine {
         }
         let workspace = Arc::new(open_workspace(params.workspace.as_deref())?);
         let agents = self.agents();
-        let mut settings = settings(&agents, params)?;
+        let settings = settings(&agents, params)?;
         let (record, lock, resumed) = match (&params.workflow, &params.run_id) {
             (Some(reference), id) => {
                 let plan = plan::plan(workspace.root(), reference, &params.inputs, id.clone())?;
@@ -169,9 +169,7 @@ impl Engine {
             (None, Some(id)) => {
                 let paths = workspace.existing_run(id)?;
                 let lock = RunLock::acquire(&paths)?;
-                let record = Record::open(paths, id)?;
-                carry_on_with(&agents, params, record.state().settings.as_ref(), &mut settings)?;
-                (record, lock, true)
+                (Record::open(paths, id)?, lock, true)
             }
             (None, None) => return Err(nothing_selected()),
         };
@@ -223,10 +221,6 @@ impl Engine {
                     let paths = workspace.existing_run(id)?;
                     let driver = store::is_locked(&paths).map(|holder| format!("the run is being driven ({holder})"));
                     engine.with_state(&paths, id, |state| {
-                        let mut settings = settings;
-                        if let (None, Some(before)) = (&params.agent, &state.settings) {
-                            settings.agent.clone_from(&before.agent);
-                        }
                         view::preview::preview(state, true, &settings, &agents, delegator, driver)
                     })
                 }
@@ -549,20 +543,6 @@ fn settings(agents: &Agents, params: &DriveParams) -> Result<DriveSettings, Engi
         incremental: params.incremental,
         max_attempts: params.max_attempts.unwrap_or(DEFAULT_ATTEMPTS),
     })
-}
-
-/// A run that is carried on goes to the agent it went to before, unless another one is named: what was begun with a
-/// paid agent must not be finished by whichever happens to be the default.
-fn carry_on_with(
-    agents: &Agents,
-    params: &DriveParams,
-    before: Option<&DriveSettings>,
-    settings: &mut DriveSettings,
-) -> Result<(), EngineError> {
-    if let (None, Some(before)) = (&params.agent, before) {
-        settings.agent = agents.get(&before.agent)?.name.clone();
-    }
-    Ok(())
 }
 
 fn open_workspace(path: Option<&str>) -> Result<Workspace, EngineError> {

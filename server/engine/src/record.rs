@@ -75,6 +75,15 @@ impl Record {
             }
             fold.take(&paths, run_id, entry);
         })?;
+        // A snapshot is only ever taken of what was synced: one that is ahead means that whole lines were lost since, and
+        // going on would run again what was accepted.
+        if let Some(ahead) = snapshot_position(&paths, run_id)?.filter(|position| position.seq > end.position.seq) {
+            return Err(StoreError::PositionUnknown {
+                path: paths.journal.clone(),
+                seq: ahead.seq,
+                offset: ahead.offset,
+            });
+        }
         if let Some(torn) = end.torn {
             tracing::warn!(path = %paths.journal.display(), bytes = torn.bytes, "cut off a torn last line");
         }

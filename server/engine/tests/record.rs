@@ -137,3 +137,19 @@ fn a_journal_that_names_another_run_is_refused() {
     let other = RunId::new("run-2").unwrap();
     assert!(read_state(&f.paths, &other).is_err());
 }
+
+#[test]
+fn a_journal_that_lost_whole_lines_its_snapshot_had_is_not_gone_on_with() {
+    let mut f = fixture(2);
+    f.record.record(&started()).unwrap();
+    f.record.sync().unwrap();
+    let early = std::fs::read(&f.paths.journal).unwrap();
+    f.record.record(&dispatched(0)).unwrap();
+    f.record.sync().unwrap();
+    f.record.save_snapshot().unwrap();
+    assert!(Record::open(f.paths.clone(), &f.id).is_ok());
+    std::fs::write(&f.paths.journal, early).unwrap();
+    assert!(Record::open(f.paths.clone(), &f.id).is_err());
+    std::fs::remove_file(&f.paths.state).unwrap();
+    assert!(Record::open(f.paths.clone(), &f.id).is_ok(), "without the snapshot nobody can tell");
+}
