@@ -8,7 +8,7 @@ use crate::EngineError;
 use crate::decide::cache::{self, CacheKey};
 use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
-use crate::model::outcome::{AgentReport, Ending, HandleKind, Outcome};
+use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::model::state::RunState;
 use crate::store::cache::TaskCache;
 use crate::store::{replace_file, worker};
@@ -43,20 +43,7 @@ impl Driver {
         text: &str,
     ) -> Result<(), EngineError> {
         replace_file(&assignment.folder.result, text.as_bytes(), false)?;
-        let now = Timestamp::now();
-        let outcome = Outcome {
-            ending: Ending::Completed,
-            handle: HandleKind::ResultCache,
-            invocation: String::new(),
-            exit_code: None,
-            report: AgentReport::default(),
-            stdout_digest: None,
-            stderr_tail: String::new(),
-            forwarded_env: Vec::new(),
-            leaked: false,
-            started_at: now,
-            ended_at: now,
-        };
+        let outcome = Outcome::bare(Ending::Completed, HandleKind::ResultCache, String::new(), Timestamp::now());
         self.job.record.record(&JournalEvent::OutcomeRecorded {
             task: assignment.task_id.clone(),
             worker: worker.clone(),

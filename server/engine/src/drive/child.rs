@@ -11,7 +11,7 @@ use flowdrive_protocol::workflow::{BindResult, SubWorkflow};
 
 use super::handle::Drive;
 use super::{Driver, Job, Message};
-use crate::model::outcome::{AgentReport, Ending, HandleKind, Outcome};
+use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::model::state::RunState;
 use crate::record::{self, Record};
 use crate::store::{RunLock, RunPaths, StoreError, replace_file, safe_name, within};
@@ -182,17 +182,5 @@ fn failed(reason: String) -> Ending {
 }
 
 fn outcome(workflow: &str, ending: Ending, started_at: Timestamp) -> Outcome {
-    Outcome {
-        ending,
-        handle: HandleKind::SubWorkflow,
-        invocation: format!("workflow {workflow}"),
-        exit_code: None,
-        report: AgentReport::default(),
-        stdout_digest: None,
-        stderr_tail: String::new(),
-        forwarded_env: Vec::new(),
-        leaked: false,
-        started_at,
-        ended_at: Timestamp::now(),
-    }
+    Outcome::bare(ending, HandleKind::SubWorkflow, format!("workflow {workflow}"), started_at)
 }

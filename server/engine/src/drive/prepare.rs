@@ -18,7 +18,7 @@ use crate::decide::prompt;
 use crate::delegate::{Busy, Limits, Permit};
 use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
-use crate::model::outcome::{AgentReport, Ending, HandleKind, Notice, Outcome};
+use crate::model::outcome::{Ending, HandleKind, Notice, Outcome};
 use crate::store::canonical::sha256_hex;
 use crate::store::{task_name, worker};
 use crate::workflow;
@@ -225,22 +225,10 @@ impl Driver {
         });
         self.job.runtime.spawn(async move {
             // A defect in a delegation must not take the drive with it, nor leave it waiting.
-            let outcome = work.await.unwrap_or_else(|fault| Outcome {
-                ending: Ending::Failed {
-                    code: "internal".to_owned(),
-                    reason: format!("the delegation itself failed, which is a defect of Flowdrive: {fault}"),
-                    transient: None,
-                },
-                handle: HandleKind::Process,
-                invocation,
-                exit_code: None,
-                report: AgentReport::default(),
-                stdout_digest: None,
-                stderr_tail: String::new(),
-                forwarded_env: Vec::new(),
-                leaked: false,
-                started_at,
-                ended_at: Timestamp::now(),
+            let outcome = work.await.unwrap_or_else(|fault| {
+                let reason = format!("the delegation itself failed, which is a defect of Flowdrive: {fault}");
+                let ending = Ending::Failed { code: "internal".to_owned(), reason, transient: None };
+                Outcome::bare(ending, HandleKind::Process, invocation, started_at)
             });
             let _ = sender.send(Message::Settled { task, worker, outcome: Box::new(outcome) });
         });

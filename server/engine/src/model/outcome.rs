@@ -38,6 +38,26 @@ pub struct Outcome {
     pub ended_at: Timestamp,
 }
 
+impl Outcome {
+    /// An outcome of which nothing but its end is known, as of now.
+    #[must_use]
+    pub fn bare(ending: Ending, handle: HandleKind, invocation: String, started_at: Timestamp) -> Self {
+        Self {
+            ending,
+            handle,
+            invocation,
+            exit_code: None,
+            report: AgentReport::default(),
+            stdout_digest: None,
+            stderr_tail: String::new(),
+            forwarded_env: Vec::new(),
+            leaked: false,
+            started_at,
+            ended_at: Timestamp::now(),
+        }
+    }
+}
+
 /// The end of a delegation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "camelCase", rename_all_fields = "camelCase")]
