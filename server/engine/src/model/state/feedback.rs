@@ -1,0 +1,46 @@
+//! What closing a feedback record does to it and to its task.
+
+use flowdrive_protocol::feedback::{FeedbackStatus, Resolution};
+use flowdrive_protocol::run::TaskStatus;
+use flowdrive_protocol::time::Timestamp;
+
+use super::{FoldError, RunState};
+use crate::model::journal::Closing;
+
+impl RunState {
+    pub(super) fn close_feedback(&mut self, id: &str, closing: &Closing, at: Timestamp) -> Result<(), FoldError> {
+        let record = self
+            .feedback
+            .get_mut(id)
+            .ok_or_else(|| FoldError::Unknown { what: "feedback record", id: id.to_owned() })?;
+        record.status = closing.status();
+        record.updated_at = at;
+        record.resolution = Some(closing.resolution);
+        record.resolved_by_node_id = closing.node.clone();
+        record.resolved_at = (record.status == FeedbackStatus::Resolved).then_some(at);
+        record.resolution_note = closing.message.clone().or(record.resolution_note.take());
+        record.guidance.clone_from(&closing.guidance);
+        for evidence in &closing.evidence {
+            if !record.evidence.iter().any(|known| known.locator == evidence.locator) {
+                record.evidence.push(evidence.clone());
+            }
+        }
+        for artifact in &closing.artifacts {
+            if !record.artifacts.contains(artifact) {
+                record.artifacts.push(artifact.clone());
+            }
+        }
+        let task = record.task_id.clone();
+        if closing.resolution == Resolution::Retry
+            && let Some(place) = task.and_then(|task| self.task_by_id(&task))
+            && self.tasks[place].status == TaskStatus::Failed
+        {
+            let state = &mut self.tasks[place];
+            (state.failures, state.transient, state.not_before) = (0, 0, None);
+            state.guidance.clone_from(&closing.guidance);
+            self.set_status(place, TaskStatus::Pending);
+            self.ended = None;
+        }
+        Ok(())
+    }
+}
