@@ -11,6 +11,9 @@ use super::{harvest, json::trim, path};
 /// Longest locator taken for one, in bytes. No file system has longer paths.
 const MAX_BYTES: usize = 4096;
 
+/// Schemes of URLs that run or hold something. A reader who follows one looks nothing up.
+const SCRIPTS: &[&str] = &["javascript", "vbscript", "livescript", "data", "blob", "about", "view-source"];
+
 /// What a locator names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Locator {
@@ -44,6 +47,8 @@ pub enum Flaw {
     UnreadableLines,
     /// Its path leads out of the workspace.
     Outside,
+    /// It is a URL that runs or holds something in place of naming a place (`javascript:`, `data:`).
+    Script,
 }
 
 impl Flaw {
@@ -57,6 +62,7 @@ impl Flaw {
             Self::LineTooLarge => "no file has such a line",
             Self::UnreadableLines => "its lines cannot be read; write `:10` or `:10-12`",
             Self::Outside => "outside the workspace",
+            Self::Script => "names no place that can be looked up",
         }
     }
 }
@@ -74,11 +80,12 @@ pub fn requires_evidence(task_id: &str, flag: bool) -> bool {
 ///
 /// A text without white space is taken as a whole. Of prose, the first locator inside it counts; prose without one is
 /// free text, also when it holds a slash. The shapes, first match wins:
+/// - `javascript:`, `data:` and their like are nothing, with or without `//`;
 /// - `file://` URLs are files, other URLs are [`Locator::Url`];
 /// - `namespace:value` is a token, also with a slash in it, unless it ends like a file name (`a.rs:10`, `x:src/a.rs`)
 ///   or begins with a drive letter;
-/// - what holds a slash or ends in a file extension is a file, with lines as `:10`, `:10-12`, `:10:5`, `#L10-L12` or
-///   `(10,5)`. Symbols and anchors behind a file name (`a.rs:main`, `a.md#usage`) are left off where a slash shows that
+/// - what holds a slash or ends in a file extension is a file, with lines as `:10`, `:10-12`, `:10:5`, `#L10-L12`, `#10`
+///   or `(10,5)`. Symbols and anchors behind a file name (`a.rs:main`, `a.md#usage`) are left off where a slash shows that
 ///   it is a path.
 #[must_use]
 pub fn classify(text: &str) -> Locator {
@@ -93,6 +100,9 @@ pub fn classify(text: &str) -> Locator {
 pub(super) fn classify_word(word: &str) -> Locator {
     if word.is_empty() || word.len() > MAX_BYTES || word.contains(char::is_control) {
         return Locator::Ungrounded(Flaw::FreeText);
+    }
+    if word.split_once(':').is_some_and(|(scheme, _)| SCRIPTS.iter().any(|known| scheme.eq_ignore_ascii_case(known))) {
+        return Locator::Ungrounded(Flaw::Script);
     }
     if let Some((scheme, rest)) = word.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
         return match scheme.eq_ignore_ascii_case("file") {
@@ -131,7 +141,8 @@ pub(super) fn file(text: &str) -> Locator {
     };
     let named = if lines.is_none() { without_symbol(path) } else { path };
     // Left off as a symbol, lines nobody looked at would pass for lines that hold.
-    if path[named.len()..].strip_prefix(':').is_some_and(means_lines) {
+    let tail = &path[named.len()..];
+    if tail.strip_prefix(':').is_some_and(means_lines) || tail.strip_prefix('#').is_some_and(means_lines_as_anchor) {
         return Locator::Ungrounded(Flaw::UnreadableLines);
     }
     match path::normalise(named) {
@@ -173,7 +184,7 @@ static SPAN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^(?P<path>.+?)(?:",
         r":L?(?P<a>\d+)(?P<ac>:\d+)?(?:[-–—]L?(?P<b>\d+)(?P<bc>:\d+)?)?",
-        r"|#L(?P<c>\d+)(?:C\d+)?(?:[-–—]L?(?P<d>\d+)(?:C\d+)?)?",
+        r"|#(?i:L|lines?[-=:]?)?(?P<c>\d+)(?:C\d+)?(?:[-–—]L?(?P<d>\d+)(?:C\d+)?)?",
         r"|\((?P<e>\d+)(?:,\d+)?\)",
         r")$"
     ))
@@ -234,6 +245,12 @@ fn means_lines(tail: &str) -> bool {
     rest.len() < number.len() && (word.is_empty() || !rest.starts_with(|c: char| c.is_alphabetic() || c == '_'))
 }
 
+/// The same for what follows a `#`: an anchor such as `2-usage` does begin with a digit.
+fn means_lines_as_anchor(tail: &str) -> bool {
+    let digits = tail.find(|c: char| c.is_ascii_digit()).map_or("", |at| &tail[at..]);
+    means_lines(tail) && !digits.contains(char::is_alphabetic)
+}
+
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
@@ -280,6 +297,11 @@ mod tests {
             ("a.rs#L10-L12", "a.rs", Some((10, 12))),
             ("a.rs#L10-12", "a.rs", Some((10, 12))),
             ("a.rs#L10C5-L12C9", "a.rs", Some((10, 12))),
+            ("a.rs#10", "a.rs", Some((10, 10))),
+            ("a.rs#10-12", "a.rs", Some((10, 12))),
+            ("a.rs#line-10", "a.rs", Some((10, 10))),
+            ("docs/a.md#2-usage", "docs/a.md", None),
+            ("docs/a.md#step-2", "docs/a.md", None),
             ("a.rs(10)", "a.rs", Some((10, 10))),
             ("a.rs(10,5)", "a.rs", Some((10, 10))),
             (r"src\sub\a.rs:3", "src/sub/a.rs", Some((3, 3))),
@@ -371,6 +393,16 @@ mod tests {
             ("src/a.rs:~9999", Flaw::UnreadableLines),
             ("src/a.rs:9999-x", Flaw::UnreadableLines),
             ("src/a.rs:line9999", Flaw::UnreadableLines),
+            ("src/a.rs#9999-", Flaw::UnreadableLines),
+            ("src/a.rs#L9999..", Flaw::UnreadableLines),
+            ("src/a.rs#12-10", Flaw::Backwards),
+            ("src/a.rs#0", Flaw::LineZero),
+            ("javascript:alert(1)", Flaw::Script),
+            ("JavaScript:alert(1)//a.rs:1", Flaw::Script),
+            ("javascript://x.org/%0aalert(1)", Flaw::Script),
+            ("data:text/html,x", Flaw::Script),
+            ("vbscript:msgbox", Flaw::Script),
+            ("view-source:https://x.org", Flaw::Script),
             ("../a.rs:1", Flaw::Outside),
             ("src/../../a.rs", Flaw::Outside),
             (r"..\..\etc\passwd", Flaw::Outside),

@@ -11,16 +11,24 @@ use serde_json::Value;
 use super::evidence::{Locator, classify_word, unwrap};
 
 /// Back-quoted text, URLs, and file names with an extension, with lines behind them in code (`:10-12`, `#L10`) or in
-/// words (`, lines 10 to 12`).
+/// words (`, lines 10 to 12`, `at line 10`), or before them (`line 10 of`).
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(concat!(
-        r"`(?P<quoted>[^`\n]+)`",
+    const FILE: &str = r"(?:(?-u:\b)[A-Za-z]:[\\/])?[\w@./\\+~-]+\.[A-Za-z][A-Za-z0-9]{0,7}";
+    let numbers = |name: &str| format!(r"(?P<{name}1>\d+)(?:\s?(?:-|–|to)\s?(?P<{name}2>\d+))?");
+    let behind = |name: &str| {
+        let numbers = numbers(name);
+        format!(r"(?:[,:]?\s{{1,3}}\(?(?:(?:at|on|near)\s{{1,3}})?(?:(?i:lines?)\s{{1,3}}|L){numbers})")
+    };
+    let pattern = [
+        &format!(r"(?i:lines?)\s{{1,3}}{}\s{{1,3}}(?:of|in)\s{{1,3}}`?(?P<later>{FILE})`?", numbers("before")),
+        &format!(r"|`(?P<quoted>[^`\n]+)`{}?", behind("quoted")),
         r#"|(?P<url>https?://[^\s<>"'`\])}]+)"#,
-        r"|(?P<file>(?:(?-u:\b)[A-Za-z]:[\\/])?[\w@./\\+~-]+\.[A-Za-z][A-Za-z0-9]{0,7})",
-        r"(?:(?P<span>:\d+(?::\d+)?(?:[-–]\d+(?::\d+)?)?|#L\d+(?:-L?\d+)?)",
-        r"|[,:]?\s{1,3}\(?(?i:lines?)\s{1,3}(?P<first>\d+)(?:\s?(?:-|–|to)\s?(?P<last>\d+))?)?",
-    ))
-    .expect("a constant pattern")
+        &format!(
+            r"|(?P<file>{FILE})(?:(?P<span>:\d+(?::\d+)?(?:[-–]\d+(?::\d+)?)?|#L?\d+(?:-L?\d+)?)|{})?",
+            behind("file")
+        ),
+    ];
+    Regex::new(&pattern.concat()).expect("a constant pattern")
 });
 
 /// Calls `take` with each locator in the text, in order, until it breaks. A text that is one locator is taken whole.
@@ -30,18 +38,31 @@ pub(super) fn each(text: &str, take: &mut dyn FnMut(&str) -> ControlFlow<()>) ->
         return take(whole);
     }
     for found in TOKEN.captures_iter(text) {
-        if let Some(quoted) = found.name("quoted") {
-            let quoted = unwrap(quoted.as_str());
+        let group = |name: &str| found.name(name).map(|group| group.as_str());
+        // The lines that are named in words, as a span behind the file.
+        let spanned = |file: &str, name: &str| {
+            let first = group(&format!("{name}1"))?;
+            let last = group(&format!("{name}2")).map_or(String::new(), |last| format!("-{last}"));
+            Some(format!("{file}:{first}{last}"))
+        };
+        if let Some(quoted) = group("quoted") {
+            let quoted = unwrap(quoted);
+            let named = spanned(quoted, "quoted").filter(|_| matches!(classify_word(quoted), Locator::File { .. }));
             // Back quotes cannot nest, so this goes one level deep.
             if quoted.contains(char::is_whitespace) {
                 each(quoted, take)?;
+            } else if let Some(token) = named {
+                // Lines that cannot be are not left off: the file by itself is not what was cited.
+                if grounded(&token) {
+                    take(&token)?;
+                }
             } else if grounded(quoted) {
                 take(quoted)?;
             }
-        } else if let Some(first) = found.name("first") {
-            let file = found.name("file").map_or("", |file| file.as_str());
-            let last = found.name("last").map_or(String::new(), |last| format!("-{}", last.as_str()));
-            let token = format!("{file}:{}{last}", first.as_str());
+        } else if let Some(token) = group("later")
+            .and_then(|file| spanned(file, "before"))
+            .or_else(|| group("file").and_then(|file| spanned(file, "file")))
+        {
             if grounded(&token) {
                 take(&token)?;
             }
@@ -108,6 +129,11 @@ mod tests {
             ("at src/a.rs#L10-L12.", vec!["src/a.rs#L10-L12"]),
             ("at src/a.rs:10:5: error", vec!["src/a.rs:10:5"]),
             ("src/a.rs (line 10), src/b.rs lines 3 to 4", vec!["src/a.rs:10", "src/b.rs:3-4"]),
+            ("src/a.rs at line 10, `src/b.rs` on lines 3-4", vec!["src/a.rs:10", "src/b.rs:3-4"]),
+            ("line 10 of src/a.rs and Lines 3 to 4 in `src/b.rs`", vec!["src/a.rs:10", "src/b.rs:3-4"]),
+            ("src/a.rs L10 and src/b.rs#12", vec!["src/a.rs:10", "src/b.rs#12"]),
+            ("see `src/a.rs`, line 0", vec![]),
+            ("`main`, line 3", vec![]),
             (r"in src\win\a.rs:4 there", vec![r"src\win\a.rs:4"]),
             (r"in C:\work\a.rs:4 there", vec![r"C:\work\a.rs:4"]),
             ("in src/größe.rs:4 there", vec!["src/größe.rs:4"]),

@@ -154,7 +154,14 @@ fn places_that_do_not_exist_are_named_with_their_fault() {
         ("link.rs:1", "outside the workspace", Some("link.rs")),
         ("link:1", "outside the workspace", Some("link")),
         ("src/a.rs:900-", "its lines cannot be read", None),
-        ("src:3", "", None),
+        ("src:3", "a folder", Some("src")),
+        ("src/a.rs#9999", "the file has 120 lines", Some("src/a.rs")),
+        ("src/a.rs#line-9999", "the file has 120 lines", Some("src/a.rs")),
+        ("line 9999 of src/a.rs", "the file has 120 lines", Some("src/a.rs")),
+        ("src/a.rs at line 9999", "the file has 120 lines", Some("src/a.rs")),
+        ("`src/a.rs`, line 9999", "the file has 120 lines", Some("src/a.rs")),
+        ("javascript:alert(1)", "names no place", None),
+        ("data:text/html,<b>x</b>", "names no place", None),
         ("src/:3", "a folder", Some("src")),
         ("logo.png:3", "not a text file", Some("logo.png")),
         ("locked.rs:3", "permission denied", Some("locked.rs")),
@@ -165,10 +172,6 @@ fn places_that_do_not_exist_are_named_with_their_fault() {
         ("n/a", "no such file", Some("n/a")),
     ] {
         let outcome = strict(&json!({ "evidence": ["src/a.rs:1", locator] }));
-        if why.is_empty() {
-            assert!(outcome.is_ok(), "{locator}");
-            continue;
-        }
         let refusal = outcome.expect_err(locator);
         assert_eq!((refusal.code, refusal.path.as_deref()), (EVIDENCE_UNRESOLVABLE, path), "{locator}: {refusal}");
         assert!(refusal.message.contains(why), "{locator}: {refusal}");
@@ -181,6 +184,14 @@ fn places_that_do_not_exist_are_named_with_their_fault() {
             (EvidenceKind::Ungrounded, &None),
             "{locator}"
         );
+    }
+}
+
+#[test]
+fn prose_about_lines_alone_is_no_evidence() {
+    for locator in ["line 9999", "lines 1-3", "L9999", "javascript:alert(1)", "src:1"] {
+        assert!(strict(&json!({ "evidence": [locator] })).is_err(), "{locator}");
+        assert!(lax(&json!({ "findings": [{ "severity": "P1", "evidence": [locator] }] })).is_err(), "{locator}");
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod attest;
 pub mod evidence;
 pub mod feedback;
+mod fence;
 mod fields;
 pub mod files;
 mod finding;

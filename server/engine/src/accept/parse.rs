@@ -11,7 +11,7 @@ use super::evidence::{Locator, classify};
 use super::fields::{Fields, array, cut, locators, string};
 use super::finding::{self, ParsedFinding};
 use super::refusal::{RESULT_PARSE_ERROR, Refusal};
-use super::{harvest, json};
+use super::{fence, harvest, json};
 
 /// A result as its text states it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,8 @@ const ARTIFACTS: &[&str] = &["artifacts", "artifact_paths", "artifactPaths"];
 
 /// Reads the text of a `result.md`.
 ///
-/// The first block that opens with three back quotes and `cw:result` counts; later ones are ignored. A text without
+/// The first block that opens with three back quotes and `cw:result` counts; later ones are ignored, and so are those
+/// inside a fence of more back quotes or of tildes, which show what a block looks like. A text without
 /// one is a result too: its first line is the summary, and the locators in it are its evidence.
 ///
 /// # Errors
@@ -187,7 +188,7 @@ struct Block<'a> {
 }
 
 fn block(text: &str) -> Result<Option<Block<'_>>, String> {
-    let Some(opening) = text.find(OPENING) else {
+    let Some(opening) = fence::opening(text, OPENING) else {
         return Ok(None);
     };
     let before = &text[..opening];

@@ -127,11 +127,10 @@ fn place(text: &str, locator: &Locator, meant: bool, scope: &Scope<'_>, desk: &m
         Locator::Url => plain(text, EvidenceKind::Url),
         Locator::Token => match file(text) {
             // `Makefile:10` has the shape of a token. If there is such a file, it is one; also behind a link that leads
-            // out of the workspace, or a link without a dot in its name would be a way around the refusal.
+            // out of the workspace, or a link without a dot in its name would be a way around the refusal; and a folder,
+            // which has no lines.
             Locator::File { path, lines: lines @ Some(_) }
-                if scope
-                    .find(&path, desk)
-                    .is_some_and(|(_, presence)| matches!(presence, Presence::File | Presence::Outside)) =>
+                if scope.find(&path, desk).is_some_and(|(_, presence)| presence != Presence::Missing) =>
             {
                 in_file(text, &path, lines, meant, scope, desk)
             }
