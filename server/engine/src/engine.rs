@@ -33,6 +33,9 @@ use crate::{EngineError, doctor, plan, resolve, view, workflow};
 /// Attempts before a task parks, unless the drive or the task says otherwise.
 const DEFAULT_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::new(3).expect("3 is not 0");
 
+/// Tasks in an answer, unless more or fewer are asked for.
+const TASK_PAGE: u32 = 1_000;
+
 /// Events sent with one `showRun`, at most.
 const MAX_REPLAY: usize = 10_000;
 
@@ -210,18 +213,19 @@ impl Engine {
                 },
             )?;
             let delegator = &engine.shared.delegator;
+            let range = (params.task_offset as usize, params.task_limit.unwrap_or(TASK_PAGE) as usize);
             match (&params.workflow, &params.run_id) {
                 (Some(reference), None) => {
                     let plan = plan::plan(workspace.root(), reference, &params.inputs, None)?;
                     let state = RunState::planned_at(plan, flowdrive_protocol::time::Timestamp::now())
                         .map_err(|fault| EngineError::internal(fault.to_string()))?;
-                    Ok(view::preview::preview(&state, false, &settings, &agents, delegator, None))
+                    Ok(view::preview::preview(&state, false, &settings, &agents, delegator, None, range))
                 }
                 (None, Some(id)) => {
                     let paths = workspace.existing_run(id)?;
                     let driver = store::is_locked(&paths).map(|holder| format!("the run is being driven ({holder})"));
                     engine.with_state(&paths, id, |state| {
-                        view::preview::preview(state, true, &settings, &agents, delegator, driver)
+                        view::preview::preview(state, true, &settings, &agents, delegator, driver, range)
                     })
                 }
                 (Some(_), Some(_)) => {
@@ -382,7 +386,7 @@ impl Engine {
                 Some(since) => record::replay(&paths, &params.run_id, since, MAX_REPLAY)?,
                 None => (Vec::new(), false),
             };
-            let range = (params.task_offset as usize, params.task_limit.unwrap_or(1_000) as usize);
+            let range = (params.task_offset as usize, params.task_limit.unwrap_or(TASK_PAGE) as usize);
             engine.with_state(&paths, &params.run_id, |state| view::run(state, &paths, driving, range, events))
         })
         .await
@@ -483,7 +487,10 @@ impl Engine {
     fn summary(&self, workspace: &Workspace, id: &RunId) -> Result<RunSummary, EngineError> {
         let paths = workspace.existing_run(id)?;
         let driving = store::is_locked(&paths).is_some();
-        self.with_state(&paths, id, |state| view::summary(state, driving))
+        match self.shared.drives.get(&paths.dir).map(|drive| drive.state) {
+            Some(state) => Ok(view::summary(&record::read(&state), driving)),
+            None => Ok(RunSummary { driving, ..self.shared.readings.summary(&paths, id)? }),
+        }
     }
 
     fn with_state<T>(&self, paths: &RunPaths, id: &RunId, look: impl FnOnce(&RunState) -> T) -> Result<T, EngineError> {

@@ -166,6 +166,12 @@ pub struct PreviewParams {
     /// Whether results of earlier runs would be reused.
     #[serde(default)]
     pub incremental: bool,
+    /// Tasks of the plan to pass over. The counts and what is next are always those of the whole run.
+    #[serde(default)]
+    pub task_offset: u32,
+    /// Tasks of the plan at most. Default 1,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_limit: Option<u32>,
 }
 
 /// Parameters of `resolveFeedback`.

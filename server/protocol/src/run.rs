@@ -219,7 +219,7 @@ pub struct DrivePreview {
     /// What stands in the way, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<String>,
-    /// The phases and tasks, and what each would be run with.
+    /// The phases, and what each task would be run with: of `taskLimit` tasks, counted over all phases.
     pub plan: Vec<PlannedPhase>,
 }
 
@@ -253,7 +253,10 @@ pub struct PlannedPhase {
     pub width: u32,
     /// How it stands.
     pub status: PhaseStatus,
-    /// Its tasks.
+    /// How many tasks it has.
+    #[serde(default)]
+    pub total_tasks: u32,
+    /// Those of its tasks that were asked for.
     pub tasks: Vec<PlannedTask>,
 }
 

@@ -13,6 +13,7 @@ pub struct Outcome {
     /// Whether a process or an endpoint did it.
     pub handle: HandleKind,
     /// The command line or URL, redacted.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub invocation: String,
     /// The process's exit code, or the one the endpoint reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,6 +56,15 @@ impl Outcome {
             started_at,
             ended_at: Timestamp::now(),
         }
+    }
+
+    /// Lets go of what is neither shown nor decided upon once the outcome is judged. The journal keeps all of it.
+    pub(crate) fn forget_particulars(&mut self) {
+        self.invocation = String::new();
+        self.stdout_digest = None;
+        self.stderr_tail = String::new();
+        self.forwarded_env = Vec::new();
+        (self.report.raw_usage, self.report.usage_signature) = (None, None);
     }
 }
 

@@ -360,6 +360,16 @@ impl TaskState {
 }
 
 impl Attempt {
+    /// Takes its verdict. What from then on only the journal has to tell is let go: ten thousand attempts are held in
+    /// memory at once, and written out whole in every snapshot.
+    fn judged(&mut self, verdict: Verdict) {
+        self.verdict = verdict;
+        (self.process, self.marker) = (None, None);
+        if let Some(outcome) = &mut self.outcome {
+            outcome.forget_particulars();
+        }
+    }
+
     /// Tokens it spent, as far as reported.
     #[must_use]
     pub fn tokens(&self) -> u64 {

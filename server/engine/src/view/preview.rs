@@ -6,7 +6,7 @@ use flowdrive_protocol::run::{
     CacheState, CacheVerdict, DrivePreview, NextAction, PlannedPhase, PlannedTask, TaskStatus,
 };
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::config::Agents;
@@ -16,10 +16,11 @@ use crate::decide::next::width;
 use crate::delegate::Delegator;
 use crate::model::agent::Agent;
 use crate::model::journal::DriveSettings;
-use crate::model::state::RunState;
+use crate::model::state::{PhaseState, RunState};
 use crate::store::cache::TaskCache;
 
-/// Previews a run, or one that would be planned. `driver` names the process that drives it now, if any.
+/// Previews a run, or one that would be planned. `driver` names the process that drives it now, if any. Of the plan's
+/// tasks, `limit` from `offset` on are told.
 #[must_use]
 pub fn preview(
     state: &RunState,
@@ -28,14 +29,14 @@ pub fn preview(
     agents: &Agents,
     delegator: &Delegator,
     driver: Option<String>,
+    (offset, limit): (usize, usize),
 ) -> DrivePreview {
-    let missing = |place: usize| {
-        let name = state.spec(place).agent.as_ref().unwrap_or(&settings.agent);
-        agents.get(name).err().map(|fault| fault.to_string())
-    };
+    let agent_of = |place: usize| state.spec(place).agent.as_ref().unwrap_or(&settings.agent);
+    let missing = |place: usize| agents.get(agent_of(place)).err().map(|fault| fault.to_string());
     let left = |place: &usize| state.tasks[*place].status != TaskStatus::Completed;
-    let order: Vec<usize> = state.phases.iter().flat_map(|phase| phase.tasks.iter().copied()).collect();
-    let agent_configured = order.iter().filter(|place| left(place)).all(|place| missing(*place).is_none());
+    // A large run has few agents.
+    let wanted: BTreeSet<&AgentName> = (0..state.tasks.len()).filter(left).map(agent_of).collect();
+    let agent_configured = wanted.into_iter().all(|name| agents.get(name).is_ok());
 
     let mut blockers: Vec<String> = driver.into_iter().collect();
     let budget = state.workflow.limits.token_budget;
@@ -73,8 +74,7 @@ pub fn preview(
     // Redacting a command line costs more than all else here, and most tasks share theirs.
     let mut described: BTreeMap<(AgentName, Option<String>), String> = BTreeMap::new();
     let mut planned_task = |place: &usize| {
-        let spec = state.spec(*place);
-        let name = spec.agent.as_ref().unwrap_or(&settings.agent);
+        let (spec, name) = (state.spec(*place), agent_of(*place));
         let agent = agents.get(name).ok();
         PlannedTask {
             id: state.tasks[*place].id.clone(),
@@ -93,6 +93,14 @@ pub fn preview(
         }
     };
     let open = state.planned() - state.completed() - state.parked();
+    let (mut to_skip, mut to_tell) = (offset, limit);
+    // The part of a phase's tasks that falls within what is asked for.
+    let mut page = |phase: &PhaseState| {
+        let skipped = to_skip.min(phase.tasks.len());
+        let told = to_tell.min(phase.tasks.len() - skipped);
+        (to_skip, to_tell) = (to_skip - skipped, to_tell - told);
+        skipped..skipped + told
+    };
     DrivePreview {
         schema_version: SCHEMA_VERSION,
         run_id: planned.then(|| -> RunId { state.run_id.clone() }),
@@ -115,7 +123,8 @@ pub fn preview(
                 mode: phase.mode,
                 width: width(state, phase, settings),
                 status: phase.status(),
-                tasks: phase.tasks.iter().map(&mut planned_task).collect(),
+                total_tasks: u32::try_from(phase.tasks.len()).unwrap_or(u32::MAX),
+                tasks: phase.tasks[page(phase)].iter().map(&mut planned_task).collect(),
             })
             .collect(),
     }

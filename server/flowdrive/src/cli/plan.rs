@@ -29,7 +29,7 @@ pub(crate) async fn preview(args: PreviewArgs) -> Result<u8, CliError> {
             let (workflow, inputs) = drive::selection(session, workflow, &args.inputs).await?;
             (params.workflow, params.inputs) = (Some(workflow), inputs);
         }
-        let preview = session.client.preview(&params).await?;
+        let preview = whole(session, params).await?;
         if args.place.json {
             output::json(&preview)?;
         } else {
@@ -38,6 +38,25 @@ pub(crate) async fn preview(args: PreviewArgs) -> Result<u8, CliError> {
         Ok(0)
     })
     .await
+}
+
+/// A preview with all its tasks.
+async fn whole(session: &Session, mut params: PreviewParams) -> Result<DrivePreview, CliError> {
+    let mut preview = session.client.preview(&params).await?;
+    let mut known: usize = preview.plan.iter().map(|phase| phase.tasks.len()).sum();
+    while known < preview.planned_workers as usize {
+        params.task_offset = u32::try_from(known).unwrap_or(u32::MAX);
+        let page = session.client.preview(&params).await?;
+        let before = known;
+        for (phase, more) in preview.plan.iter_mut().zip(page.plan) {
+            known += more.tasks.len();
+            phase.tasks.extend(more.tasks);
+        }
+        if known == before {
+            break;
+        }
+    }
+    Ok(preview)
 }
 
 fn preview_text(preview: &DrivePreview, paint: Paint) -> String {

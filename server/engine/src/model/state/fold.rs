@@ -93,7 +93,7 @@ impl RunState {
             }
             J::TaskAccepted { task, worker, source, result, .. } => {
                 let place = self.expect(task, "accepted", &[TaskStatus::Running])?;
-                self.attempt_mut(task, worker)?.verdict = Verdict::Accepted;
+                self.attempt_mut(task, worker)?.judged(Verdict::Accepted);
                 let state = &mut self.tasks[place];
                 state.accepted = Some((**result).clone());
                 state.source = Some(*source);
@@ -102,7 +102,7 @@ impl RunState {
             }
             J::TaskRetrying { task, worker, counted, code, reason, not_before, .. } => {
                 let place = self.expect(task, "retried", &[TaskStatus::Running])?;
-                self.attempt_mut(task, worker)?.verdict = Verdict::Refused;
+                self.attempt_mut(task, worker)?.judged(Verdict::Refused);
                 let state = &mut self.tasks[place];
                 if *counted {
                     state.failures += 1;
@@ -116,7 +116,7 @@ impl RunState {
             }
             J::TaskParked { task, worker, attempts, code, reason, feedback } => {
                 let place = self.expect(task, "parked", &[TaskStatus::Running])?;
-                self.attempt_mut(task, worker)?.verdict = Verdict::Refused;
+                self.attempt_mut(task, worker)?.judged(Verdict::Refused);
                 let state = &mut self.tasks[place];
                 state.failures = *attempts;
                 state.refusal = Some(Refused { code: code.clone(), reason: reason.clone() });
@@ -125,9 +125,7 @@ impl RunState {
             }
             J::TaskInterrupted { task, worker, .. } => {
                 let place = self.expect(task, "interrupted", &[TaskStatus::Running])?;
-                let attempt = self.attempt_mut(task, worker)?;
-                attempt.verdict = Verdict::Interrupted;
-                (attempt.process, attempt.marker) = (None, None);
+                self.attempt_mut(task, worker)?.judged(Verdict::Interrupted);
                 self.set_status(place, TaskStatus::Pending);
             }
             J::FeedbackOpened { record } => {
