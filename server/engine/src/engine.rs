@@ -272,8 +272,9 @@ impl Engine {
             let mut record = Record::open(paths, &params.run_id)?;
             let closed = resolve::resolve(&mut record, &params)?;
             record.sync()?.into_iter().for_each(|event| sink.event(event));
-            record.save_snapshot()?;
+            // In this order: a snapshot with an end in it says that the report was written.
             crate::report::write(&record)?;
+            record.save_snapshot()?;
             Ok(closed)
         })
         .await

@@ -3,11 +3,12 @@
 //!
 //! Must not decide anything: it writes down what it is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::ids::{RunId, TaskId};
+use flowdrive_protocol::run::RunStatus;
 use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ use crate::model::journal::{JournalEvent, RunPlanned, client_events};
 use crate::model::state::{FoldError, RunState};
 use crate::store::canonical::sha256_hex;
 use crate::store::worker::{self, ResultCheck};
-use crate::store::{Journal, JournalPosition, RunPaths, StoreError, read_entries_with, snapshot};
+use crate::store::{Journal, JournalPosition, RunPaths, StoreError, check_entries, read_entries_with, snapshot};
 
 /// Events between two snapshots, at least. More for larger runs, so that the cost per task stays the same.
 const SNAPSHOT_INTERVAL: u64 = 1_000;
@@ -40,6 +41,8 @@ pub struct Record {
     state: Arc<RwLock<RunState>>,
     announce: Vec<ProgressEvent>,
     since_snapshot: u64,
+    /// Whether the report on disk is of this state, as far as the record can tell.
+    reported: bool,
 }
 
 impl Record {
@@ -53,7 +56,7 @@ impl Record {
         let at = journal.append(&event)?.at;
         let state = RunState::planned_at(plan, at).map_err(|fault| unfit(&paths, 1, &fault))?;
         let state = Arc::new(RwLock::new(state));
-        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: 1 })
+        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: 1, reported: false })
     }
 
     /// Opens the record of a run for its one writer, who holds the run's lock. A torn last line is cut off, and results
@@ -62,22 +65,19 @@ impl Record {
     /// # Errors
     /// When the record does not add up, was written by a newer Flowdrive, or cannot be read.
     pub fn open(paths: RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
-        // From its first line on, not from the snapshot: whoever goes on with a run stands on all of its record.
-        let mut fold = Fold::default();
-        let check = ResultCheck::new();
-        let mut lost: BTreeMap<TaskId, String> = BTreeMap::new();
-        let (journal, end) = Journal::open_with(&paths, run_id, None, &mut |mut entry| {
-            if let JournalEvent::TaskAccepted { task, result, text, .. } = &mut entry.event
-                && let Some(text) = text.take_if(|_| check.is_lost(&paths, task, result.bytes, &result.digest))
-                && sha256_hex(&text) == result.digest
-            {
-                lost.insert(task.clone(), text);
-            }
-            fold.take(&paths, run_id, entry);
-        })?;
+        // Whoever goes on with a run stands on all of its record: every line is checked, though only those after the
+        // snapshot are folded. The two are large, and nothing of the one is needed for the other.
+        let (snapshot, checked) = std::thread::scope(|scope| {
+            let load = || Fold::from_snapshot(&paths, run_id);
+            let loading = std::thread::Builder::new().name("flowdrive-load".to_owned()).spawn_scoped(scope, load);
+            let checked = check_entries(&paths, run_id);
+            // With no thread to be had, or one that panicked, it is loaded here.
+            (loading.ok().and_then(|loading| loading.join().ok()).unwrap_or_else(load), checked)
+        });
+        let (mut fold, end) = (snapshot?, checked?);
         // A snapshot is only ever taken of what was synced: one that is ahead means that whole lines were lost since, and
         // going on would run again what was accepted.
-        if let Some(ahead) = snapshot_position(&paths, run_id)?.filter(|position| position.seq > end.position.seq) {
+        if let Some(ahead) = fold.position.clone().filter(|position| position.seq > end.position.seq) {
             return Err(StoreError::PositionUnknown {
                 path: paths.journal.clone(),
                 seq: ahead.seq,
@@ -87,13 +87,30 @@ impl Record {
         if let Some(torn) = end.torn {
             tracing::warn!(path = %paths.journal.display(), bytes = torn.bytes, "cut off a torn last line");
         }
+        // A drive writes the report before the snapshot that says how it ended.
+        let mut reported = fold.state.as_ref().is_some_and(|state| state.ended.is_some());
+        let mut open = |fold: &mut Fold| {
+            let from = fold.position.clone();
+            Journal::open_with(&paths, run_id, from, &mut |entry| {
+                reported &= leaves_report(&entry.event);
+                fold.take(&paths, run_id, entry);
+            })
+        };
+        let journal = match open(&mut fold) {
+            Err(StoreError::PositionUnknown { .. }) => {
+                tracing::warn!(path = %paths.state.display(), "the snapshot is not of this journal; rebuilding it");
+                fold = Fold::default();
+                let opened = open(&mut fold);
+                reported = false;
+                opened?.0
+            }
+            opened => opened?.0,
+        };
         let folded = fold.folded;
-        let state = Arc::new(RwLock::new(fold.finish(&paths)?));
-        for (task, text) in &lost {
-            tracing::warn!(%task, "the file of an accepted result was lost; writing it anew from the journal");
-            worker::publish_result(&paths, task, text, false)?;
-        }
-        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: folded })
+        let state = fold.finish(&paths)?;
+        restore_lost_results(&paths, run_id, &state)?;
+        let state = Arc::new(RwLock::new(state));
+        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: folded, reported })
     }
 
     /// The state.
@@ -122,7 +139,15 @@ impl Record {
         self.journal.append_at(event, at)?;
         self.announce.extend(events);
         self.since_snapshot += 1;
+        self.reported &= leaves_report(event);
         Ok(())
+    }
+
+    /// Whether the report that was written last still says all there is to say: the run was finished, and nothing has
+    /// happened to it since but drives that found nothing to do.
+    #[must_use]
+    pub fn is_reported(&self) -> bool {
+        self.reported && self.state().status() == RunStatus::Complete
     }
 
     /// Whether clients have something to be told at the next [`Record::sync`].
@@ -171,6 +196,40 @@ impl Record {
         self.since_snapshot = 0;
         Ok(())
     }
+}
+
+/// Whether an event changes nothing that the report of a finished run tells.
+const fn leaves_report(event: &JournalEvent) -> bool {
+    matches!(event, JournalEvent::DriveStarted { .. } | JournalEvent::DriveFinished { .. })
+}
+
+/// Writes accepted results whose files are gone (they are not flushed one by one) anew from the journal, which carries
+/// all but the longest.
+fn restore_lost_results(paths: &RunPaths, run_id: &RunId, state: &RunState) -> Result<(), StoreError> {
+    let check = ResultCheck::new(paths);
+    let accepted = state.tasks.iter().filter_map(|task| task.accepted.as_ref().map(|result| (&task.id, result)));
+    let lost: BTreeSet<&TaskId> = accepted
+        .filter(|(task, result)| check.is_lost(paths, task, result.bytes, &result.digest))
+        .map(|(task, _)| task)
+        .collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let mut texts: BTreeMap<TaskId, String> = BTreeMap::new();
+    read_entries_with(paths, run_id, None, &mut |entry| match entry.map(|entry| entry.event) {
+        Some(JournalEvent::TaskAccepted { task, result, text: Some(text), .. })
+            if lost.contains(&task) && sha256_hex(&text) == result.digest =>
+        {
+            texts.insert(task, text);
+        }
+        Some(_) => {}
+        None => texts.clear(),
+    })?;
+    for (task, text) in &texts {
+        tracing::warn!(%task, "the file of an accepted result was lost; writing it anew from the journal");
+        worker::publish_result(paths, task, text, false)?;
+    }
+    Ok(())
 }
 
 /// A run's state, read without lock: the snapshot and what the journal holds beyond it.

@@ -380,10 +380,16 @@ impl Driver {
         let Conclusion { status, reason, step: last, stopped } = conclusion;
         self.job.record.record(&JournalEvent::DriveFinished { status, reason: reason.clone() })?;
         self.job.record.write()?;
-        report::write(&self.job.record)?;
+        // A drive that found nothing to do leaves a large run's files as they are.
+        let current = self.job.record.is_reported() && report::exists(&self.job.record.paths);
+        if !current {
+            report::write(&self.job.record)?;
+        }
         // Synced before the snapshot, which must never be ahead of the journal on disk.
         let events = self.job.record.sync()?;
-        self.job.record.save_snapshot()?;
+        if !current {
+            self.job.record.save_snapshot()?;
+        }
         self.announcer.lifecycle(events);
 
         let state = self.job.record.state();

@@ -7,7 +7,12 @@ pub mod html;
 pub mod markdown;
 
 use crate::record::Record;
-use crate::store::{StoreError, replace_file};
+use crate::store::{RunPaths, StoreError, replace_file};
+
+/// Whether both forms are there.
+pub(crate) fn exists(paths: &RunPaths) -> bool {
+    [paths.report.clone(), paths.report.with_extension("html")].iter().all(|path| path.is_file())
+}
 
 /// Writes `report.md` and `report.html` of a run.
 ///

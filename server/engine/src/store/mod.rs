@@ -27,5 +27,6 @@ pub use journal::{Appended, Entry, Journal, JournalPosition, Loaded, TornTail, r
 pub use lock::{LockHolder, RunLock, host_name, is_locked};
 pub use paths::{MAX_NAME_BYTES, RunPaths, safe_name};
 pub(crate) use paths::{task_name, within};
+pub(crate) use read::check_entries;
 pub use verify::{MAX_PROBLEMS, Verification, verify};
 pub use workspace::{RunListing, Workspace, WorkspaceFile};

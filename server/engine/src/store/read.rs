@@ -106,6 +106,20 @@ pub(super) fn entries<E: DeserializeOwned>(
     from: JournalPosition,
     visit: &mut dyn FnMut(Entry<E>),
 ) -> Result<End, StoreError> {
+    lines(file, path, from, &mut |parts, hash| {
+        visit(parse(parts, hash, path)?);
+        Ok(())
+    })
+}
+
+/// Reads lines from a place on, as far as the file went at the start of the call. Each is checked, and then visited with
+/// its hash.
+fn lines(
+    file: &File,
+    path: &Path,
+    from: JournalPosition,
+    visit: &mut dyn FnMut(&line::Parts<'_>, &str) -> Result<(), StoreError>,
+) -> Result<End, StoreError> {
     let length = file.metadata().map_err(StoreError::io("look at", path))?.len();
     check_position(file, path, &from, length)?;
     let mut source = file;
@@ -123,10 +137,21 @@ pub(super) fn entries<E: DeserializeOwned>(
             let torn = TornTail { offset: position.offset, bytes: read };
             return Ok(End { position, torn: Some(torn) });
         };
-        let entry = parse(whole, path, &position)?;
-        position = JournalPosition { seq: entry.seq, offset: position.offset + read, head: entry.hash.clone() };
-        visit(entry);
+        let (parts, hash) = check(whole, path, &position)?;
+        visit(&parts, &hash)?;
+        position = JournalPosition { seq: parts.seq, offset: position.offset + read, head: hash };
     }
+}
+
+/// Checks every line of a journal against its hash and the one before it, without reading what they say.
+///
+/// # Errors
+/// As [`super::Journal::open`].
+pub(crate) fn check_entries(paths: &RunPaths, run_id: &RunId) -> Result<End, StoreError> {
+    let path = &paths.journal;
+    let file = atomic::open_options().read(true).open(path).map_err(open_fault(paths, run_id))?;
+    require_regular(&file, path)?;
+    lines(&file, path, JournalPosition::start(run_id), &mut |_, _| Ok(()))
 }
 
 fn check_position(file: &File, path: &Path, from: &JournalPosition, length: u64) -> Result<(), StoreError> {
@@ -147,8 +172,8 @@ fn check_position(file: &File, path: &Path, from: &JournalPosition, length: u64)
     if line::ends_with(&ending, from.seq, &from.head) { Ok(()) } else { Err(unknown()) }
 }
 
-/// Reads one line and checks that it follows on `before`. Lines count from 1, and so do events, one a line.
-fn parse<E: DeserializeOwned>(bytes: &[u8], path: &Path, before: &JournalPosition) -> Result<Entry<E>, StoreError> {
+/// Takes one line apart and checks that it follows on `before`. Lines count from 1, and so do events, one a line.
+fn check<'l>(bytes: &'l [u8], path: &Path, before: &JournalPosition) -> Result<(line::Parts<'l>, String), StoreError> {
     let number = before.seq + 1;
     let damage = |problem: String| StoreError::corrupt(path, Some(number), problem);
     let unsupported = |problem: String| StoreError::Unsupported { path: path.to_owned(), line: Some(number), problem };
@@ -168,11 +193,19 @@ fn parse<E: DeserializeOwned>(bytes: &[u8], path: &Path, before: &JournalPositio
     if parts.prev != before.head {
         return Err(damage(format!("this line follows on {}, but the one before it is {}", parts.prev, before.head)));
     }
+    Ok((parts, actual))
+}
+
+/// What a checked line says.
+fn parse<E: DeserializeOwned>(parts: &line::Parts<'_>, hash: &str, path: &Path) -> Result<Entry<E>, StoreError> {
+    let number = parts.seq;
+    let damage = |problem: String| StoreError::corrupt(path, Some(number), problem);
+    let unsupported = |problem: String| StoreError::Unsupported { path: path.to_owned(), line: Some(number), problem };
     let at = parts.at.parse().map_err(|fault| damage(format!("this line has no valid time: {fault}")))?;
     // The hash holds, so this is what was written: not damage, but an event of another version.
     let event = serde_json::from_slice(parts.event)
         .map_err(|fault| unsupported(format!("this Flowdrive does not know this event: {fault}")))?;
-    Ok(Entry { seq: number, at, prev: parts.prev.to_owned(), hash: actual, event })
+    Ok(Entry { seq: number, at, prev: parts.prev.to_owned(), hash: hash.to_owned(), event })
 }
 
 /// A journal that is missing is a run that is not there.

@@ -128,7 +128,7 @@ fn a_result_is_lost_when_its_file_is_gone_cut_or_of_before_the_start_with_other_
     let bench = Bench::new();
     let task = TaskId::new("map:a").unwrap();
     let digest = sha256_hex("text");
-    let lost = || ResultCheck::new().is_lost(&bench.paths, &task, 4, &digest);
+    let lost = || ResultCheck::new(&bench.paths).is_lost(&bench.paths, &task, 4, &digest);
     assert!(lost(), "no file");
     let path = publish_result(&bench.paths, &task, "text", false).unwrap();
     assert!(!lost());
