@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use flowdrive_protocol::event::ProgressEvent;
+use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::ids::{RunId, TaskId};
 use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ impl Record {
         })?;
         // A snapshot is only ever taken of what was synced: one that is ahead means that whole lines were lost since, and
         // going on would run again what was accepted.
-        if let Some(ahead) = snapshot_position(&paths, run_id)?.filter(|position| position.seq > end.position.seq) {
+        if let Some(ahead) = snapshot_position(&paths, run_id).filter(|position| position.seq > end.position.seq) {
             return Err(StoreError::PositionUnknown {
                 path: paths.journal.clone(),
                 seq: ahead.seq,
@@ -122,6 +122,23 @@ impl Record {
         self.journal.append_at(event, at)?;
         self.announce.extend(events);
         self.since_snapshot += 1;
+        Ok(())
+    }
+
+    /// Records the end of an earlier drive that died before it could. It was told to nobody, or by that drive itself; so it
+    /// is not told again, but has its number and is there for those who ask what they missed.
+    ///
+    /// # Errors
+    /// As [`Record::record`].
+    pub fn close_unfinished(&mut self) -> Result<(), StoreError> {
+        let state = self.state();
+        let (unfinished, status) = (state.unfinished, state.status());
+        drop(state);
+        if unfinished {
+            let reason = Some("the process that drove it ended before the drive did".to_owned());
+            self.record(&JournalEvent::DriveFinished { status, reason })?;
+            self.announce.pop_if(|last| matches!(last.event, Event::RunFinished { .. }));
+        }
         Ok(())
     }
 
@@ -178,7 +195,7 @@ impl Record {
 /// # Errors
 /// As [`Record::open`].
 pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreError> {
-    let start = Fold::from_snapshot(paths, run_id)?;
+    let start = Fold::from_snapshot(paths, run_id);
     let read_from = |mut fold: Fold| {
         let from = fold.position.clone();
         let origin = fold.state.clone();
@@ -195,11 +212,8 @@ pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreErr
 }
 
 /// How far into the journal the snapshot goes, where there is one of this run.
-///
-/// # Errors
-/// That a newer Flowdrive wrote it.
-pub(crate) fn snapshot_position(paths: &RunPaths, run_id: &RunId) -> Result<Option<JournalPosition>, StoreError> {
-    Ok(Fold::from_snapshot(paths, run_id)?.position)
+pub(crate) fn snapshot_position(paths: &RunPaths, run_id: &RunId) -> Option<JournalPosition> {
+    Fold::from_snapshot(paths, run_id).position
 }
 
 /// The lifecycle events of a run after `since`, oldest first, `limit` at most; and whether there are more.
@@ -237,15 +251,15 @@ struct Fold {
 }
 
 impl Fold {
-    fn from_snapshot(paths: &RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
-        let Some(found) = snapshot::load::<Snapshot>(&paths.state)? else { return Ok(Self::default()) };
+    fn from_snapshot(paths: &RunPaths, run_id: &RunId) -> Self {
+        let Some(found) = snapshot::load::<Snapshot>(&paths.state) else { return Self::default() };
         if found.state.run_id != *run_id {
             tracing::warn!(path = %paths.state.display(), "the snapshot is another run's; rebuilding it");
-            return Ok(Self::default());
+            return Self::default();
         }
         let mut state = found.state;
         state.reindex();
-        Ok(Self { state: Some(state), position: Some(found.position), ..Self::default() })
+        Self { state: Some(state), position: Some(found.position), ..Self::default() }
     }
 
     fn restart(&mut self, origin: Option<RunState>) {

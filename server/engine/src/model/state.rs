@@ -53,6 +53,9 @@ pub struct RunState {
     /// How the newest drive ended; absent while one is under way, and after one that died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
+    /// Whether a drive began and did not say that it ended: one is under way, or died.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
     /// Place of each task by its id. Not stored: made anew at load.
     #[serde(skip)]
     index: BTreeMap<TaskId, usize>,
@@ -158,6 +161,9 @@ pub struct TaskState {
     /// The accepted result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<AcceptedResult>,
+    /// When it was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_at: Option<Timestamp>,
     /// Where the accepted result came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ResultSource>,
@@ -301,6 +307,7 @@ impl RunState {
             event_seq: 0,
             settings: None,
             ended: None,
+            unfinished: false,
             index: BTreeMap::new(),
             counts: Counts::default(),
         };
@@ -426,7 +433,7 @@ impl RunState {
             J::RunPlanned(_) => return Err(FoldError::PlannedTwice),
             J::DriveStarted { settings, .. } => {
                 self.settings = Some(settings.clone());
-                self.ended = None;
+                (self.ended, self.unfinished) = (None, true);
             }
             J::PhaseStarted { phase, .. } => self.phase_mut(phase)?.started = true,
             J::PhaseFinished { phase } => self.phase_mut(phase)?.finished = true,
@@ -466,6 +473,7 @@ impl RunState {
                 self.attempt_mut(task, worker)?.verdict = Verdict::Accepted;
                 let state = &mut self.tasks[place];
                 state.accepted = Some((**result).clone());
+                state.accepted_at = Some(at);
                 state.source = Some(*source);
                 (state.refusal, state.guidance, state.transient) = (None, None, 0);
                 self.set_status(place, TaskStatus::Completed);
@@ -509,6 +517,7 @@ impl RunState {
             J::StopRequested { .. } => {}
             J::DriveFinished { status, reason } => {
                 self.ended = Some(Ended { status: *status, reason: reason.clone() });
+                self.unfinished = false;
             }
         }
         self.updated_at = at;
@@ -714,6 +723,7 @@ impl TaskState {
             guidance: None,
             not_before: None,
             accepted: None,
+            accepted_at: None,
             source: None,
         }
     }

@@ -60,18 +60,16 @@ pub fn save<S: Serialize>(path: &Path, state: &S, durable: bool) -> Result<(), S
     write(path, &encode(state)?, durable)
 }
 
-/// The state saved last. None, with a warning in the log, when there is no snapshot or it cannot be read: it can be
-/// rebuilt from the journal.
-///
-/// # Errors
-/// [`StoreError::Unsupported`] when a newer Flowdrive wrote it: this one would undo what it cannot see.
-pub fn load<S: DeserializeOwned>(path: &Path) -> Result<Option<S>, StoreError> {
+/// The state saved last. None, with a warning in the log, when there is no snapshot, it cannot be read, or another version
+/// of Flowdrive wrote it: all of it is in the journal, which alone decides whether this version may go on with the run.
+#[must_use]
+pub fn load<S: DeserializeOwned>(path: &Path) -> Option<S> {
     let bytes = match read(path) {
         Ok(bytes) => bytes,
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return None,
         Err(fault) => {
             tracing::warn!(path = %path.display(), %fault, "snapshot not readable; rebuilding it from the journal");
-            return Ok(None);
+            return None;
         }
     };
     let known = u64::from(SNAPSHOT_VERSION);
@@ -79,22 +77,15 @@ pub fn load<S: DeserializeOwned>(path: &Path) -> Result<Option<S>, StoreError> {
         Ok(read) => (u64::from(read.schema_version), Ok(read.state)),
         Err(fault) => (serde_json::from_slice::<Probe>(&bytes).map_or(0, |probe| probe.schema_version), Err(fault)),
     };
-    if version > known {
-        return Err(StoreError::Unsupported {
-            path: path.to_owned(),
-            line: None,
-            problem: format!("this snapshot has schema version {version}; this Flowdrive knows {known}"),
-        });
-    }
     match outcome {
-        Ok(state) if version == known => Ok(Some(state)),
-        Ok(_) => {
-            tracing::warn!(path = %path.display(), version, "snapshot of an older version; rebuilding it from the journal");
-            Ok(None)
-        }
-        Err(fault) => {
+        Ok(state) if version == known => Some(state),
+        Err(fault) if version == known => {
             tracing::warn!(path = %path.display(), %fault, "snapshot does not parse; rebuilding it from the journal");
-            Ok(None)
+            None
+        }
+        _ => {
+            tracing::warn!(path = %path.display(), version, known, "snapshot of another version; reading the journal");
+            None
         }
     }
 }
