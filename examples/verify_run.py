@@ -10,7 +10,7 @@ import sys
 
 LINE = re.compile(
     rb'\{"at":"[^"]*","event":.+(,"hash":"(sha256:[0-9a-f]{64})")'
-    rb',"prev":"(sha256:[0-9a-f]{64})","seq":(\d+),"v":1\}\n',
+    rb',"prev":"(sha256:[0-9a-f]{64})","seq":(\d+),"v":\d+\}\n',
     re.DOTALL,
 )
 

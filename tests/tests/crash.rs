@@ -237,3 +237,78 @@ async fn results_that_a_power_cut_took_are_named_by_verify_and_restored_by_a_res
     assert!(found.ok, "{found:#?}");
     server.finish().await;
 }
+
+#[tokio::test]
+async fn doctor_finds_and_ends_what_a_killed_server_left_and_leaves_driven_runs_alone() {
+    let ws = TestWorkspace::new();
+    let gated = config::fixture(&ws, &["--gate", &ws.beside("gate"), "--fork", "2", "--ignore-term"]);
+    ws.configure(&config::config([("gated", gated)]));
+    let document = workflow(2, [phase("map", [task("map:a"), task("map:b")])]);
+    let mut server = Server::start(&ws, Framing::Lsp).await;
+    let (_, run) = server.start_drive(&document, json!({})).await;
+    wait::until("the agents to run", || (ws.agent_runs().len() == 2).then_some(())).await;
+    server.kill().await;
+
+    // Another run is being driven meanwhile: its agents are nobody's to end.
+    let driver = Server::start(&ws, Framing::Ndjson).await;
+    let (request, _) = driver.start_drive(&workflow(1, [phase("own", [task("own:c")])]), json!({})).await;
+    wait::until("its agent to run", || ws.agent_runs().contains_key("own:c").then_some(())).await;
+    let left = census::processes(ws.root(), &[driver.pid()]);
+    let forked = left.iter().filter(|process| process.command.contains("--linger")).count();
+    assert!(forked > 2, "a killed server leaves what its agents had started: {left:#?}");
+
+    let other = Server::start(&ws, Framing::Ndjson).await;
+    let found: Value = other.ok("doctor", other.here(json!({}))).await;
+    let check = found["checks"].as_array().unwrap().iter().find(|check| check["name"] == "left behind").unwrap();
+    assert_eq!(check["status"], "warn", "{check:#}");
+    for task in ["map:a", "map:b"] {
+        assert!(check["message"].as_str().unwrap().contains(&format!("{task} of {run}")), "{check:#}");
+    }
+    let left = census::processes(ws.root(), &[driver.pid(), other.pid()]);
+    assert!(left.iter().all(|process| process.command.contains("own_c")), "only the driven run's are there: {left:#?}");
+    assert!(!left.is_empty(), "and these are still there");
+    let again: Value = other.ok("doctor", other.here(json!({}))).await;
+    let check = again["checks"].as_array().unwrap().iter().find(|check| check["name"] == "left behind").unwrap();
+    assert_eq!(check["status"], "ok", "{check:#}");
+
+    ws.open_gate("gate");
+    let result: DriveResult = driver.result(request).await;
+    assert_eq!(result.status, RunStatus::Complete);
+    let result: DriveResult = driver.ok("resume", driver.here(json!({ "runId": run }))).await;
+    assert_eq!(result.status, RunStatus::Complete, "{result:#?}");
+    other.finish().await;
+    driver.finish().await;
+}
+
+#[tokio::test]
+async fn a_report_says_that_a_result_file_is_no_longer_what_was_accepted() {
+    let ws = TestWorkspace::new();
+    let document = workflow(2, [phase("map", [task("map:a"), task("map:b")]), phase("then", [task("then:c")])]);
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let first = server.drive(&document, json!({ "once": true })).await;
+    let params = server.here(json!({ "runId": first.run_id }));
+    let report = || {
+        let markdown = ws.run_folder(&first.run_id).join("report.md");
+        let page = fs::read_to_string(markdown.with_extension("html")).unwrap();
+        (fs::read_to_string(markdown).unwrap(), page)
+    };
+    let (markdown, page) = report();
+    assert!(!markdown.contains("no longer what was accepted") && !page.contains("no longer what was accepted"));
+    let view: RunView = server.ok("showRun", params.clone()).await;
+    let file = view.tasks[1].result_path.clone().unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    // As long as it was, so that nobody takes it for a file that a power cut took.
+    fs::write(&file, text.replace("is answered", "is invented")).unwrap();
+    let result: DriveResult = server.ok("resume", params.clone()).await;
+    assert_eq!(result.status, RunStatus::Complete);
+    let (markdown, page) = report();
+    for text in [&markdown, &page] {
+        assert!(text.contains("1 result file is no longer what was accepted"), "{text}");
+    }
+    let line = markdown.lines().find(|line| line.contains("no longer what was accepted")).unwrap();
+    assert!(line.contains("`map:b`") && !line.contains("`map:a`"), "{line}");
+    fs::write(&file, text).unwrap();
+    let _: DriveResult = server.ok("resume", params).await;
+    assert!(!report().0.contains("no longer what was accepted"), "what was put right is right again");
+    server.finish().await;
+}

@@ -43,6 +43,7 @@ fn every_method_and_event_is_described() {
         m::LIST_FEEDBACK,
         m::LIST_WORKFLOWS,
         m::VERIFY_RUN,
+        m::PRUNE_RUNS,
         m::DOCTOR,
         m::SERVER_INFO,
     ] {

@@ -13,6 +13,7 @@ export interface Methods {
   listRuns: { params: ListRunsParams; result: ListRunsResult };
   listWorkflows: { params: ListWorkflowsParams; result: ListWorkflowsResult };
   preview: { params: PreviewParams; result: DrivePreview };
+  pruneRuns: { params: PruneRunsParams; result: PruneRunsResult };
   resolveFeedback: { params: ResolveFeedbackParams; result: FeedbackRecord };
   resume: { params: ResumeParams; result: DriveResult };
   serverInfo: { params: ServerInfoParams; result: ServerInfo };
@@ -986,6 +987,89 @@ export interface Usage {
    * The agent's own total.
    */
   totalTokens?: number;
+}
+/**
+ * Parameters of `pruneRuns`. At least one of `keep`, `olderThanMs` and `cacheOlderThanMs` says what may go; where both
+ * `keep` and `olderThanMs` are given, a run goes only when both allow it.
+ */
+export interface PruneRunsParams {
+  /**
+   * Results kept for later runs go when they were neither kept nor used for so long.
+   */
+  cacheOlderThanMs?: number;
+  /**
+   * Say what would go, and remove nothing.
+   */
+  dryRun?: boolean;
+  /**
+   * So many of the newest runs stay, of those whose status may go.
+   */
+  keep?: number;
+  /**
+   * Only runs that last changed so long ago go.
+   */
+  olderThanMs?: number;
+  /**
+   * Only runs that stand like this go. Complete ones when absent.
+   */
+  statuses?: RunStatus[];
+  /**
+   * Absolute path of the folder the runs are about. The first workspace folder when absent.
+   */
+  workspace?: string;
+}
+/**
+ * The answer to `pruneRuns`.
+ */
+export interface PruneRunsResult {
+  /**
+   * Bytes of all that went, or would go.
+   */
+  bytes: number;
+  /**
+   * Kept results that went, or would go.
+   */
+  cachedResults: number;
+  /**
+   * Whether nothing was removed.
+   */
+  dryRun: boolean;
+  /**
+   * Runs that stay.
+   */
+  kept: number;
+  /**
+   * Folders left by an earlier removal that was cut short, which went too.
+   */
+  leftovers: number;
+  /**
+   * The runs that went, or would go, oldest first.
+   */
+  removed: PrunedRun[];
+  /**
+   * Runs that were to go and could not, and why.
+   */
+  skipped?: UnreadableRun[];
+}
+/**
+ * A run that was removed.
+ */
+export interface PrunedRun {
+  /**
+   * Bytes of its files and theirs.
+   */
+  bytes: number;
+  /**
+   * Runs of its sub-workflows, which went with it.
+   */
+  children?: RunId[];
+  runId: RunId;
+  status: RunStatus;
+  /**
+   * Its workflow's name for people.
+   */
+  title: string;
+  updatedAt: Timestamp;
 }
 /**
  * Parameters of `resolveFeedback`.

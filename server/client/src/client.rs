@@ -9,6 +9,7 @@ use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::feedback::FeedbackRecord;
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::method::*;
+use flowdrive_protocol::prune::{PruneRunsParams, PruneRunsResult};
 use flowdrive_protocol::run::{DrivePreview, DriveResult, RunView, StopMode};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::{PROTOCOL_VERSION, method};
@@ -313,6 +314,8 @@ calls! {
     list_workflows(ListWorkflowsParams) -> ListWorkflowsResult = LIST_WORKFLOWS;
     /// Checks a run's record against itself and the files on disk.
     verify_run(VerifyRunParams) -> VerifyRunResult = VERIFY_RUN;
+    /// Removes runs, and kept results, that nobody needs any more.
+    prune_runs(PruneRunsParams) -> PruneRunsResult = PRUNE_RUNS;
     /// Looks at the installation: agents, configuration, workspace.
     doctor(DoctorParams) -> DoctorResult = DOCTOR;
     /// Name, version and protocol version.

@@ -1,17 +1,19 @@
 //! Looks at the installation: which agents can be run, and whether the workspace can hold runs.
 //!
-//! Must not write anything, give an agent a task, read a credential or ask the network. What is found on `PATH` is asked
-//! for its version, each at the same time and for a few seconds at most.
+//! Must not change a record, give an agent a task, read a credential or ask the network. What is found on `PATH` is asked
+//! for its version, each at the same time and for a few seconds at most. Agents that a dead server left are ended.
 
 use std::path::Path;
 
+use flowdrive_protocol::ids::{RunId, TaskId};
 use flowdrive_protocol::method::DoctorResult;
 use flowdrive_protocol::run::{CheckStatus, DoctorCheck};
 
 use crate::config::Agents;
 use crate::delegate::{Delegator, Found, SignIn};
 use crate::model::agent::{Agent, Target};
-use crate::store::Workspace;
+use crate::orphans;
+use crate::store::{StoreError, Workspace};
 
 /// Makes all checks.
 pub(crate) async fn examine(agents: &Agents, delegator: &Delegator, workspace: Option<String>) -> DoctorResult {
@@ -26,10 +28,14 @@ pub(crate) async fn examine(agents: &Agents, delegator: &Delegator, workspace: O
     });
     let mut checks = futures::future::join_all(looks).await;
     if let Some(path) = workspace {
+        let named = path.clone();
         let looked = tokio::task::spawn_blocking(move || workspace_checks(&path)).await;
         checks.extend(looked.unwrap_or_else(|fault| {
             vec![check("workspace", CheckStatus::Fail, format!("looking at it failed: {fault}"), None)]
         }));
+        if let Ok(workspace) = Workspace::open(Path::new(&named)) {
+            checks.push(left_behind(orphans::end_all(workspace, delegator).await));
+        }
     }
     DoctorResult {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -93,6 +99,22 @@ fn agent_check(agent: &Agent, default: bool, shown: &str, found: Option<Found>) 
     }
     parts.push(format!("runs {shown}"));
     check(name, status, parts.join("; "), hint)
+}
+
+fn left_behind(ended: Result<Vec<(RunId, TaskId)>, StoreError>) -> DoctorCheck {
+    let name = "left behind";
+    match ended {
+        Ok(ended) if ended.is_empty() => {
+            check(name, CheckStatus::Ok, "no agent of a dead server runs in this workspace", None)
+        }
+        Ok(ended) => {
+            let named: Vec<String> = ended.iter().take(8).map(|(run, task)| format!("{task} of {run}")).collect();
+            let more = if ended.len() > named.len() { " and more" } else { "" };
+            let message = format!("ended what a dead server had left running: {}{more}", named.join(", "));
+            check(name, CheckStatus::Warn, message, Some("resume the run: its tasks wait again".to_owned()))
+        }
+        Err(fault) => check(name, CheckStatus::Fail, fault.to_string(), None),
+    }
 }
 
 /// Names only: no value and no file is read.

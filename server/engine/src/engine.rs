@@ -16,19 +16,20 @@ use flowdrive_protocol::method::{
     ListWorkflowsParams, ListWorkflowsResult, PreviewParams, ResolveFeedbackParams, ShowRunParams, StopParams,
     StopResult, VerifyRunParams, VerifyRunResult,
 };
+use flowdrive_protocol::prune::{PruneRunsParams, PruneRunsResult};
 use flowdrive_protocol::run::{DrivePreview, RunSummary, RunView, StopMode, UnreadableRun, VerifyProblem};
 use tokio::sync::oneshot;
 
 use crate::config::{self, Agents, Layers};
 use crate::delegate::{Delegator, DelegatorOptions};
 use crate::drive::{Drive, Drives, Job, Message};
-use crate::model::journal::{DriveSettings, MAX_CARRIED};
+use crate::model::journal::{DriveSettings, JournalEvent, MAX_CARRIED};
 use crate::model::state::RunState;
 use crate::readings::Readings;
 use crate::record::{self, Record};
-use crate::store::canonical::sha256_hex;
+use crate::store::worker::{self, ResultFile};
 use crate::store::{self, RunLock, RunPaths, StoreError, Workspace};
-use crate::{EngineError, doctor, plan, resolve, view, workflow};
+use crate::{EngineError, doctor, plan, prune, resolve, view, workflow};
 
 /// Attempts before a task parks, unless the drive or the task says otherwise.
 const DEFAULT_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::new(3).expect("3 is not 0");
@@ -270,6 +271,7 @@ impl Engine {
         blocking(move || {
             let _lock = engine.lock_to_resolve(&paths)?;
             let mut record = Record::open(paths, &params.run_id)?;
+            record.close_unfinished()?;
             let closed = resolve::resolve(&mut record, &params)?;
             record.sync()?.into_iter().for_each(|event| sink.event(event));
             // In this order: a snapshot with an end in it says that the report was written.
@@ -362,6 +364,8 @@ impl Engine {
                 };
                 match read {
                     Ok(summary) => result.runs.push(summary),
+                    // Removed since it was listed.
+                    Err(_) if !listing.exists(&workspace) => {}
                     Err(fault) => result.unreadable.push(UnreadableRun {
                         name: listing.name,
                         kind: fault.kind().unwrap_or(ErrorKind::RunCorrupt),
@@ -427,8 +431,15 @@ impl Engine {
         blocking(move || {
             let paths = open_workspace(params.workspace.as_deref())?.existing_run(&params.run_id)?;
             // Looked at first: a drive syncs the journal before it writes a snapshot, so an older look is never ahead.
-            let snapshot = record::snapshot_position(&paths, &params.run_id)?;
-            let mut verification = store::verify(&paths, &params.run_id)?;
+            let snapshot = record::snapshot_position(&paths, &params.run_id);
+            let mut verification = store::verify::<JournalEvent>(&paths, &params.run_id)?;
+            if let Some(newer) = verification.problems.first()
+                && verification.problems.iter().all(|problem| problem.code == store::WRONG_VERSION)
+            {
+                // Nothing is wrong with it that could be told from here.
+                let (path, line, problem) = (paths.journal.clone(), newer.line, newer.message.clone());
+                return Err(StoreError::Unsupported { path, line, problem }.into());
+            }
             if let Some(seq) = snapshot.map(|position| position.seq).filter(|seq| *seq > verification.events)
                 && verification.problems.is_empty()
             {
@@ -454,6 +465,14 @@ impl Engine {
             })
         })
         .await
+    }
+
+    /// Removes runs, and kept results, that nobody needs any more.
+    ///
+    /// # Errors
+    /// Parameters that let nothing go; `workspace-invalid`; what the disk refuses.
+    pub async fn prune_runs(&self, params: PruneRunsParams) -> Result<PruneRunsResult, EngineError> {
+        blocking(move || prune::prune(&open_workspace(params.workspace.as_deref())?, &params)).await
     }
 
     /// Looks at the installation.
@@ -524,14 +543,14 @@ fn changed_results(paths: &RunPaths, id: &RunId) -> Result<Vec<VerifyProblem>, S
             } else {
                 ""
             };
-            match std::fs::read(&path) {
-                Ok(bytes) if sha256_hex(&bytes) == result.digest => None,
-                Ok(_) => {
+            match worker::look_at_result(&path, &result.digest) {
+                ResultFile::AsAccepted => None,
+                ResultFile::Changed => {
                     let message = format!("the result of {} is not the one that was accepted{remedy}", task.id);
                     Some(problem("result-changed", message, &path))
                 }
-                Err(fault) => {
-                    let message = format!("the accepted result of {} cannot be read: {fault}{remedy}", task.id);
+                ResultFile::Missing => {
+                    let message = format!("the accepted result of {} is no file that can be read{remedy}", task.id);
                     Some(problem("result-missing", message, &path))
                 }
             }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use flowdrive_protocol::event::ProgressEvent;
+use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::ids::{RunId, TaskId};
 use flowdrive_protocol::run::RunStatus;
 use flowdrive_protocol::time::Timestamp;
@@ -70,11 +70,11 @@ impl Record {
         let (snapshot, checked) = std::thread::scope(|scope| {
             let load = || Fold::from_snapshot(&paths, run_id);
             let loading = std::thread::Builder::new().name("flowdrive-load".to_owned()).spawn_scoped(scope, load);
-            let checked = check_entries(&paths, run_id);
+            let checked = check_entries::<JournalEvent>(&paths, run_id);
             // With no thread to be had, or one that panicked, it is loaded here.
             (loading.ok().and_then(|loading| loading.join().ok()).unwrap_or_else(load), checked)
         });
-        let (mut fold, end) = (snapshot?, checked?);
+        let (mut fold, end) = (snapshot, checked?);
         // A snapshot is only ever taken of what was synced: one that is ahead means that whole lines were lost since, and
         // going on would run again what was accepted.
         if let Some(ahead) = fold.position.clone().filter(|position| position.seq > end.position.seq) {
@@ -108,7 +108,8 @@ impl Record {
         };
         let folded = fold.folded;
         let state = fold.finish(&paths)?;
-        restore_lost_results(&paths, run_id, &state)?;
+        let restored = restore_lost_results(&paths, run_id, &state)?;
+        reported &= restored == ResultFiles::Untouched;
         let state = Arc::new(RwLock::new(state));
         Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: folded, reported })
     }
@@ -148,6 +149,23 @@ impl Record {
     #[must_use]
     pub fn is_reported(&self) -> bool {
         self.reported && self.state().status() == RunStatus::Complete
+    }
+
+    /// Records the end of an earlier drive that died before it could. It was told to nobody, or by that drive itself; so it
+    /// is not told again, but has its number and is there for those who ask what they missed.
+    ///
+    /// # Errors
+    /// As [`Record::record`].
+    pub fn close_unfinished(&mut self) -> Result<(), StoreError> {
+        let state = self.state();
+        let (unfinished, status) = (state.unfinished, state.status());
+        drop(state);
+        if unfinished {
+            let reason = Some("the process that drove it ended before the drive did".to_owned());
+            self.record(&JournalEvent::DriveFinished { status, reason })?;
+            self.announce.pop_if(|last| matches!(last.event, Event::RunFinished { .. }));
+        }
+        Ok(())
     }
 
     /// Whether clients have something to be told at the next [`Record::sync`].
@@ -203,17 +221,29 @@ const fn leaves_report(event: &JournalEvent) -> bool {
     matches!(event, JournalEvent::DriveStarted { .. } | JournalEvent::DriveFinished { .. })
 }
 
+/// What became of the accepted results' files since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ResultFiles {
+    Untouched,
+    /// Or lost: the report may have to say so, or no longer.
+    Touched,
+}
+
 /// Writes accepted results whose files are gone (they are not flushed one by one) anew from the journal, which carries
 /// all but the longest.
-fn restore_lost_results(paths: &RunPaths, run_id: &RunId, state: &RunState) -> Result<(), StoreError> {
+fn restore_lost_results(paths: &RunPaths, run_id: &RunId, state: &RunState) -> Result<ResultFiles, StoreError> {
     let check = ResultCheck::new(paths);
-    let accepted = state.tasks.iter().filter_map(|task| task.accepted.as_ref().map(|result| (&task.id, result)));
-    let lost: BTreeSet<&TaskId> = accepted
-        .filter(|(task, result)| check.is_lost(paths, task, result.bytes, &result.digest))
-        .map(|(task, _)| task)
-        .collect();
+    let mut lost: BTreeSet<&TaskId> = BTreeSet::new();
+    let mut touched = false;
+    for task in &state.tasks {
+        let Some(result) = &task.accepted else { continue };
+        if check.is_lost(paths, &task.id, result.bytes, &result.digest) {
+            lost.insert(&task.id);
+        }
+        touched = touched || check.is_touched(paths, &task.id, task.accepted_at);
+    }
     if lost.is_empty() {
-        return Ok(());
+        return Ok(if touched { ResultFiles::Touched } else { ResultFiles::Untouched });
     }
     let mut texts: BTreeMap<TaskId, String> = BTreeMap::new();
     read_entries_with(paths, run_id, None, &mut |entry| match entry.map(|entry| entry.event) {
@@ -229,7 +259,7 @@ fn restore_lost_results(paths: &RunPaths, run_id: &RunId, state: &RunState) -> R
         tracing::warn!(%task, "the file of an accepted result was lost; writing it anew from the journal");
         worker::publish_result(paths, task, text, false)?;
     }
-    Ok(())
+    Ok(ResultFiles::Touched)
 }
 
 /// A run's state, read without lock: the snapshot and what the journal holds beyond it.
@@ -237,7 +267,7 @@ fn restore_lost_results(paths: &RunPaths, run_id: &RunId, state: &RunState) -> R
 /// # Errors
 /// As [`Record::open`].
 pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreError> {
-    let start = Fold::from_snapshot(paths, run_id)?;
+    let start = Fold::from_snapshot(paths, run_id);
     let read_from = |mut fold: Fold| {
         let from = fold.position.clone();
         let origin = fold.state.clone();
@@ -254,11 +284,8 @@ pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreErr
 }
 
 /// How far into the journal the snapshot goes, where there is one of this run.
-///
-/// # Errors
-/// That a newer Flowdrive wrote it.
-pub(crate) fn snapshot_position(paths: &RunPaths, run_id: &RunId) -> Result<Option<JournalPosition>, StoreError> {
-    Ok(Fold::from_snapshot(paths, run_id)?.position)
+pub(crate) fn snapshot_position(paths: &RunPaths, run_id: &RunId) -> Option<JournalPosition> {
+    Fold::from_snapshot(paths, run_id).position
 }
 
 /// The lifecycle events of a run after `since`, oldest first, `limit` at most; and whether there are more.
@@ -296,15 +323,15 @@ struct Fold {
 }
 
 impl Fold {
-    fn from_snapshot(paths: &RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
-        let Some(found) = snapshot::load::<Snapshot>(&paths.state)? else { return Ok(Self::default()) };
+    fn from_snapshot(paths: &RunPaths, run_id: &RunId) -> Self {
+        let Some(found) = snapshot::load::<Snapshot>(&paths.state) else { return Self::default() };
         if found.state.run_id != *run_id {
             tracing::warn!(path = %paths.state.display(), "the snapshot is another run's; rebuilding it");
-            return Ok(Self::default());
+            return Self::default();
         }
         let mut state = found.state;
         state.reindex();
-        Ok(Self { state: Some(state), position: Some(found.position), ..Self::default() })
+        Self { state: Some(state), position: Some(found.position), ..Self::default() }
     }
 
     fn restart(&mut self, origin: Option<RunState>) {

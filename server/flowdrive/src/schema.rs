@@ -10,6 +10,7 @@ use flowdrive_protocol::error::{ErrorData, ErrorKind};
 use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::feedback::FeedbackRecord;
 use flowdrive_protocol::method::*;
+use flowdrive_protocol::prune::{PruneRunsParams, PruneRunsResult};
 use flowdrive_protocol::run::{DrivePreview, DriveResult, RunView};
 use flowdrive_protocol::workflow::Workflow;
 use schemars::generate::SchemaSettings;
@@ -73,6 +74,12 @@ fn protocol(settings: SchemaSettings) -> (SchemaGenerator, Vec<Method>) {
         VerifyRunParams,
         VerifyRunResult,
         "Checks a run's record against itself and the files on disk."
+    );
+    method!(
+        PRUNE_RUNS,
+        PruneRunsParams,
+        PruneRunsResult,
+        "Removes runs, and kept results, that nobody needs any more."
     );
     method!(DOCTOR, DoctorParams, DoctorResult, "Looks at the installation: agents, configuration, workspace.");
     method!(

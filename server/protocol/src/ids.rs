@@ -12,7 +12,7 @@ pub const MAX_ID_BYTES: usize = 180;
 
 /// Why a text is not an id of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("invalid {kind} {text:?}: must match {grammar}, at most {max} bytes, and not be `.` or `..`")]
+#[error("invalid {kind} {text:?}: must match {grammar}, at most {max} bytes, and not be a reserved name such as `..`")]
 pub struct InvalidId {
     /// What the text was meant to be, such as `run id`.
     pub kind: &'static str,
@@ -25,7 +25,7 @@ pub struct InvalidId {
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $kind:literal, $grammar:literal, max: $max:expr, first: $first:expr, rest: $rest:expr) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $grammar:literal, max: $max:expr, first: $first:expr, rest: $rest:expr $(, not: $not:expr)?) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(String);
@@ -49,7 +49,8 @@ macro_rules! id {
                     && text.chars().all(rest)
                     && text.len() <= Self::MAX_BYTES
                     && text != "."
-                    && text != "..";
+                    && text != ".."
+                    $(&& !$not(&text))?;
                 if fits {
                     Ok(Self(text))
                 } else {
@@ -108,13 +109,25 @@ macro_rules! id {
     };
 }
 
+/// Names that stand for something else: `latest` for the newest run where a person types one; and those that Windows opens
+/// as a device, whatever extension follows, or without their last dot.
+fn is_reserved(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let stem = lower.split('.').next().unwrap_or_default();
+    let numbered = stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt"));
+    lower == "latest"
+        || text.ends_with('.')
+        || matches!(stem, "con" | "prn" | "aux" | "nul")
+        || numbered.is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 const fn word(c: char) -> bool {
     c.is_ascii_alphanumeric()
 }
 
 id!(
     /// A run: one execution of a workflow, and the name of its folder under `.cw/runs/`.
-    RunId, "run id", "^[A-Za-z0-9._:-]+$", max: MAX_ID_BYTES, first: |c| word(c) || "._:-".contains(c), rest: |c| word(c) || "._:-".contains(c)
+    RunId, "run id", "^[A-Za-z0-9._:-]+$", max: MAX_ID_BYTES, first: |c| word(c) || "._:-".contains(c), rest: |c| word(c) || "._:-".contains(c), not: is_reserved
 );
 id!(
     /// A workflow's id.
@@ -163,6 +176,12 @@ mod tests {
     fn ids_that_could_leave_their_folder_are_refused() {
         for text in ["", ".", "..", "a/b", "a\\b", "a\0b", "/abs", "a b", &"x".repeat(300)] {
             assert!(RunId::new(text).is_err(), "{text:?}");
+        }
+        for text in ["latest", "Latest", "con", "NUL", "aux.1", "com7", "LPT0.x", "a.", "nul.", "..."] {
+            assert!(RunId::new(text).is_err(), "{text:?} is reserved");
+        }
+        for text in ["latest-1", "con-1", "company", "com10", "v.1", ".hidden", "null"] {
+            assert!(RunId::new(text).is_ok(), "{text:?} is a name like any other");
         }
         for text in ["v1..2", "quick-survey-20260102T030405Z-abc123", "a:b"] {
             assert!(RunId::new(text).is_ok(), "{text:?}");

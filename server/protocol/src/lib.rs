@@ -11,6 +11,7 @@ pub mod feedback;
 pub mod ids;
 pub mod method;
 pub mod outcome;
+pub mod prune;
 pub mod run;
 pub mod time;
 pub mod workflow;

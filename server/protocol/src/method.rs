@@ -30,6 +30,8 @@ pub const LIST_FEEDBACK: &str = "listFeedback";
 pub const LIST_WORKFLOWS: &str = "listWorkflows";
 /// Checks a run's record against itself and the files on disk.
 pub const VERIFY_RUN: &str = "verifyRun";
+/// Removes runs, and kept results, that nobody needs any more.
+pub const PRUNE_RUNS: &str = "pruneRuns";
 /// Looks at the installation: agents, configuration, workspace.
 pub const DOCTOR: &str = "doctor";
 /// Name, version and protocol version; for clients that skip `initialize`.

@@ -29,6 +29,7 @@ struct Options {
     exit: u8,
     exit_after_failures: u8,
     print: Option<String>,
+    pad_kilobytes: usize,
     print_megabytes: usize,
     print_error_megabytes: usize,
     fork: usize,
@@ -65,6 +66,7 @@ impl Options {
             exit: 0,
             exit_after_failures: 1,
             print: None,
+            pad_kilobytes: 0,
             print_megabytes: 0,
             print_error_megabytes: 0,
             fork: 0,
@@ -107,6 +109,7 @@ impl Options {
             "--fail-times" => self.fail_times = Some(counted()?),
             "--exit" => self.exit = u8::try_from(number()?).map_err(|_| format!("{flag} takes 0 to 255"))?,
             "--print" => self.print = Some(value),
+            "--pad-kb" => self.pad_kilobytes = number()?,
             "--print-mb" => self.print_megabytes = number()?,
             "--print-err-mb" => self.print_error_megabytes = number()?,
             "--fork" => self.fork = number()?,
@@ -156,7 +159,8 @@ impl Options {
         let told = self.good_when.as_deref().is_some_and(|words| prompt.contains(words));
         let kind = if told { Kind::Good } else { self.kind };
         if let (Some(path), Some(text)) = (&self.result, results::text(kind, &task, &self.cite)) {
-            fs::write(path, text)?;
+            let padding = "So much more was said about it.\n".repeat(self.pad_kilobytes * 32);
+            fs::write(path, format!("{padding}{text}"))?;
         }
         self.note(&task, What::End)?;
         Ok(self.exit)

@@ -87,7 +87,8 @@ fn plain_text(text: &str) -> String {
 fn plain(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            const ASIDE: [&str; 14] = [
+            const ASIDE: [&str; 15] = [
+                "acceptedAt",
                 "createdAt",
                 "updatedAt",
                 "startedAt",

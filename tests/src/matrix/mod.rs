@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use flowdrive_protocol::error::ErrorKind;
+use flowdrive_protocol::event::Event;
 use flowdrive_protocol::method::VerifyRunResult;
+use flowdrive_protocol::run::RunView;
 use serde_json::{Value, json};
 
 use crate::server::Server;
@@ -107,6 +109,20 @@ async fn fail(scene: &Scene, server: Server, point: u64, expected: &Outcome, sum
             error.assert_kind(ErrorKind::StorageFailed);
         }
     }
+    // A client that was told that a run began is told that it ended, however that came.
+    for run in scene.run_names() {
+        let told = server.lifecycle(&run);
+        let began = told.iter().any(|told| matches!(told.event, Event::RunStarted { .. }));
+        let ended = told
+            .last()
+            .is_some_and(|told| matches!(told.event, Event::RunFinished { .. } | Event::FeedbackClosed { .. }));
+        if began && !ended {
+            server.fail(&format!("after a failed disk at point {point} ({name}), the end of {run} was not told"));
+        }
+        if !told.windows(2).all(|pair| pair[0].seq < pair[1].seq) {
+            server.fail(&format!("after a failed disk at point {point} ({name}), the numbers of {run} do not rise"));
+        }
+    }
     // The server lives, and has left nobody behind.
     let _: Value = server.ok("listRuns", server.here(json!({}))).await;
     census::assert_none(scene.ws.root(), &[server.pid()], &format!("after a failed disk at point {point} ({name})"));
@@ -118,7 +134,7 @@ async fn fail(scene: &Scene, server: Server, point: u64, expected: &Outcome, sum
 /// Brings the run to its end with a fresh server, and checks all that must hold.
 async fn recover(scene: &Scene, when: &str, expected: &Outcome) {
     let before = scene.journals();
-    let runs_before = scene.runs();
+    let (runs_before, noted) = (scene.runs(), scene.noted());
     let server = scene.server(&[]).await;
     // A run that was complete is resumed too: its report and its snapshot may be missing.
     if scene.exists() {
@@ -135,6 +151,17 @@ async fn recover(scene: &Scene, when: &str, expected: &Outcome) {
     for run in scene.run_names() {
         let verified: VerifyRunResult = server.ok("verifyRun", server.here(json!({ "runId": run }))).await;
         assert!(verified.ok, "{when}, {run} does not verify: {:#?}", verified.problems);
+    }
+    for run in scene.run_names() {
+        let params = json!({ "runId": run, "sinceSeq": 0, "taskLimit": 0 });
+        let view: RunView = server.ok("showRun", server.here(params)).await;
+        let numbers: Vec<u64> = view.events.iter().map(|told| told.seq).collect();
+        let all: Vec<u64> = (1..=view.last_seq).collect();
+        assert_eq!(numbers, all, "{when}, the events of {run} have no gap");
+        let count = |fits: fn(&Event) -> bool| view.events.iter().filter(|told| fits(&told.event)).count();
+        let began = count(|event| matches!(event, Event::RunStarted { .. }));
+        let ended = count(|event| matches!(event, Event::RunFinished { .. }));
+        assert_eq!(began, ended, "{when}, every drive of {run} that began has ended");
     }
     let outcome = Outcome::of(scene);
     outcome.assert_same(expected, when);
@@ -159,6 +186,15 @@ async fn recover(scene: &Scene, when: &str, expected: &Outcome) {
         for outcome in journal.of("outcomeRecorded").filter(|e| e["outcome"]["ending"]["status"] != "interrupted") {
             let worker = outcome["worker"].as_str().unwrap_or_default();
             assert!(!interrupted.contains(worker), "{when}, the recorded outcome of {worker} was thrown away");
+        }
+    }
+    // Nor does one whose end was noted and had not reached the journal yet.
+    for (run, workers) in &noted {
+        let all = &after[run];
+        for worker in workers {
+            let of = |kind: &'static str| all.of(kind).filter(|e| e["worker"] == worker.as_str()).count();
+            assert_eq!(of("outcomeRecorded"), 1, "{when}, the end of {worker} was noted and not recorded");
+            assert_eq!(of("taskInterrupted"), 0, "{when}, the end of {worker} was noted and thrown away");
         }
     }
     // Whatever ran more often than in an undisturbed drive was under way when the server died.

@@ -123,7 +123,26 @@ impl Scene {
         server.finish().await;
         let outcome = super::Outcome::of(self);
         assert!(!outcome.runs.contains_key("map:kept"), "a kept result is taken, not made: {:?}", outcome.runs);
+        self.assert_complete();
         outcome
+    }
+
+    /// That the run has in it every kind of task there is, so that no kind can drop out of the matrix unseen.
+    fn assert_complete(&self) {
+        let journal = &self.journals()[RUN];
+        let some = |kind: &str, fits: &dyn Fn(&Value) -> bool| {
+            assert!(journal.of(kind).any(fits), "the run of the matrix lacks a certain {kind}");
+        };
+        for handle in ["process", "endpoint", "result-cache", "sub-workflow"] {
+            some("outcomeRecorded", &|event| event["outcome"]["handle"] == handle);
+        }
+        for source in ["agent", "cache", "sub-workflow"] {
+            some("taskAccepted", &|event| event["source"] == source);
+        }
+        some("loopDecided", &|event| event["done"] == false);
+        some("taskRetrying", &|event| event["counted"] == true);
+        some("taskParked", &|_| true);
+        some("feedbackClosed", &|event| event["closing"]["resolution"] == "retry");
     }
 
     pub(super) async fn server(&self, environment: &[(&str, &str)]) -> Server {
@@ -192,6 +211,20 @@ impl Scene {
                 line["event"].take()
             });
             (name, Journal(events.collect()))
+        };
+        self.run_names().into_iter().map(read).collect()
+    }
+
+    /// The attempts whose ends were noted beside the journal, by run; whole notes only.
+    pub(super) fn noted(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let read = |name: String| {
+            let text = fs::read_to_string(self.ws.run_folder(&name).join("ended.log")).unwrap_or_default();
+            let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+            let workers = whole.filter_map(|line| {
+                let note: Value = serde_json::from_str(line.split_once(' ')?.1).ok()?;
+                note["worker"].as_str().map(str::to_owned)
+            });
+            (name, workers.collect())
         };
         self.run_names().into_iter().map(read).collect()
     }

@@ -8,4 +8,5 @@ pub mod finish;
 pub mod looping;
 pub mod next;
 pub mod prompt;
+pub mod prune;
 pub mod retry;

@@ -285,6 +285,15 @@ impl Delegator {
         self.shared.next_marker()
     }
 
+    /// Ends what a dead server left of an attempt, by what it had recorded; true when there was something.
+    pub async fn end_left(&self, process: Option<&ProcessIdentity>, marker: Option<&str>) -> bool {
+        match (process, marker) {
+            (Some(process), _) => self.end_orphan(process).await,
+            (None, Some(marker)) => self.end_marked(marker).await,
+            (None, None) => false,
+        }
+    }
+
     /// Ends what bears a delegation's marker, where a dead server had no time to record more; true when there was
     /// something. Where there is no `/proc` nothing is found.
     pub async fn end_marked(&self, marker: &str) -> bool {
@@ -354,11 +363,14 @@ struct Task {
 
 impl Task {
     async fn run(self, teller: Teller) -> Outcome {
-        let outcome = self.run_to_the_end(teller).await;
+        let mut outcome = self.run_to_the_end(teller).await;
         // Whatever it came to: a result is read, quoted and kept also when its agent failed.
         let (path, redactor) = (&self.assignment.folder.result, &self.shared.redactor);
-        if let Err(error) = result_file::redact(path, redactor).await {
-            tracing::warn!(path = %path.display(), %error, "a result cannot be looked through for secrets");
+        match result_file::redact(path, redactor).await {
+            Ok(digest) => outcome.result_digest = digest,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "a result cannot be looked through for secrets")
+            }
         }
         outcome
     }

@@ -33,6 +33,7 @@ impl Draft {
             exit_code: None,
             report: AgentReport::default(),
             stdout_digest: None,
+            result_digest: None,
             stderr_tail: String::new(),
             forwarded_env,
             leaked: false,

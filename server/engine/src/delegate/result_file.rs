@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::redact::Redactor;
+use crate::store::canonical::sha256_hex;
 
 /// A larger file is not looked at for being complete: its agent will have to exit.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -70,24 +71,26 @@ pub(super) async fn write_if_absent(path: &Path, body: String) -> io::Result<boo
     written.await.map_err(io::Error::other)?
 }
 
-/// Replaces what the file holds of known secrets; the file is not touched where it holds none. What is no plain file (a
-/// link, a device) or is too large is left for those who judge it, who refuse it.
+/// Replaces what the file holds of known secrets; the file is not touched where it holds none. Gives the digest of what it
+/// holds now: it tells later whether the file still is what the agent left. What is no plain file (a link, a device) or
+/// is too large is left for those who judge it, who refuse it, and has no digest here.
 ///
 /// # Errors
 /// When it cannot be read or replaced.
-pub(super) async fn redact(path: &Path, redactor: &Arc<Redactor>) -> io::Result<bool> {
+pub(super) async fn redact(path: &Path, redactor: &Arc<Redactor>) -> io::Result<Option<String>> {
     let (path, redactor) = (path.to_owned(), Arc::clone(redactor));
     let done = tokio::task::spawn_blocking(move || {
         match path.symlink_metadata() {
             Ok(about) if about.is_file() && about.len() <= LARGEST_READ => {}
-            _ => return Ok(false),
+            _ => return Ok(None),
         }
         let bytes = std::fs::read(&path)?;
         let mut stream = redactor.stream();
         let mut clean = stream.push(&bytes).into_owned();
         clean.extend_from_slice(&stream.finish());
+        let digest = sha256_hex(&clean);
         if clean == bytes {
-            return Ok(false);
+            return Ok(Some(digest));
         }
         let permissions = path.metadata()?.permissions();
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -95,7 +98,7 @@ pub(super) async fn redact(path: &Path, redactor: &Arc<Redactor>) -> io::Result<
         io::Write::write_all(&mut file, &clean)?;
         file.as_file().set_permissions(permissions)?;
         file.persist(&path).map_err(|error| error.error)?;
-        Ok(true)
+        Ok(Some(digest))
     });
     done.await.map_err(io::Error::other)?
 }
@@ -109,11 +112,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let redactor = Arc::new(Redactor::new(&[("X_TOKEN".to_owned(), "canary-made-up".to_owned())].into()));
         let path = dir.path().join("result.md");
-        assert!(!redact(&path, &redactor).await.unwrap(), "no file is no fault");
+        assert_eq!(redact(&path, &redactor).await.unwrap(), None, "no file is no fault");
         std::fs::write(&path, b"a canary-made-up \xff b").unwrap();
-        assert!(redact(&path, &redactor).await.unwrap());
+        let cleaned = Some(sha256_hex(b"a <redacted> \xff b"));
+        assert_eq!(redact(&path, &redactor).await.unwrap(), cleaned);
         assert_eq!(std::fs::read(&path).unwrap(), b"a <redacted> \xff b");
-        assert!(!redact(&path, &redactor).await.unwrap());
+        assert_eq!(redact(&path, &redactor).await.unwrap(), cleaned);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 

@@ -11,6 +11,7 @@ use crate::model::journal::JournalEvent;
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::model::state::RunState;
 use crate::store::cache::TaskCache;
+use crate::store::canonical::sha256_hex;
 use crate::store::{replace_file, worker};
 use crate::view::preview::delegation;
 
@@ -43,7 +44,8 @@ impl Driver {
         text: &str,
     ) -> Result<(), EngineError> {
         replace_file(&assignment.folder.result, text.as_bytes(), false)?;
-        let outcome = Outcome::bare(Ending::Completed, HandleKind::ResultCache, String::new(), Timestamp::now());
+        let bare = Outcome::bare(Ending::Completed, HandleKind::ResultCache, String::new(), Timestamp::now());
+        let outcome = Outcome { result_digest: Some(sha256_hex(text)), ..bare };
         self.job.record.record(&JournalEvent::OutcomeRecorded {
             task: assignment.task_id.clone(),
             worker: worker.clone(),

@@ -14,6 +14,7 @@ use super::{Driver, Job, Message};
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::model::state::RunState;
 use crate::record::{self, Record};
+use crate::store::canonical::sha256_hex;
 use crate::store::{RunLock, RunPaths, StoreError, replace_file, safe_name, within};
 use crate::{EngineError, plan, workflow};
 
@@ -27,20 +28,28 @@ pub(super) struct Child {
     pub(super) spec: SubWorkflow,
 }
 
+/// The run of a task that is a workflow of its own; none for any other task.
+pub(crate) fn child_run_id(state: &RunState, task: usize) -> Option<RunId> {
+    state.spec(task).sub_workflow.as_ref()?;
+    let name = format!("sub-{}-{}", state.run_id, safe_name(state.tasks[task].id.as_str()));
+    RunId::new(within(name, MAX_ID_BYTES)).ok()
+}
+
 impl Driver {
     /// Starts, or carries on, the run of a sub-workflow task.
     pub(super) fn start_child(&mut self, child: Child) {
         let Child { task, worker, spec } = child;
         let (started_at, app) = (Timestamp::now(), spec.id.clone());
         let (sender, broken) = (self.job.sender.clone(), self.job.sender.clone());
-        let settle = move |worker: WorkerId, ending: Ending| {
-            let outcome = Box::new(outcome(&spec.id, ending, started_at));
+        let settle = move |worker: WorkerId, (ending, digest): (Ending, Option<String>)| {
+            let bare = Outcome::bare(ending, HandleKind::SubWorkflow, format!("workflow {}", spec.id), started_at);
+            let outcome = Box::new(Outcome { result_digest: digest, ..bare });
             let _ = sender.send(Message::Settled { task, worker, outcome });
         };
         let (drive, paths, spec) = match self.launch_child(task) {
             Ok(launched) => launched,
             Err(fault) if of_disk(&fault) => return drop(broken.send(Message::ChildBroken { task, fault })),
-            Err(fault) => return settle(worker, failed(format!("sub-workflow plan failed ({app}): {fault}"))),
+            Err(fault) => return settle(worker, (failed(format!("sub-workflow plan failed ({app}): {fault}")), None)),
         };
         if let Some((mode, by)) = &self.stop {
             drive.stop(*mode, by);
@@ -51,9 +60,11 @@ impl Driver {
             let ended = drive.finished().await;
             let bound = tokio::task::spawn_blocking(move || bind(&spec, &paths, ended, &result_path)).await;
             match bound {
-                Ok(Ok(ending)) => settle(worker, ending),
+                Ok(Ok(bound)) => settle(worker, bound),
                 Ok(Err(fault)) => drop(broken.send(Message::ChildBroken { task, fault })),
-                Err(fault) => settle(worker, failed(format!("sub-workflow result could not be bound: {fault}"))),
+                Err(fault) => {
+                    settle(worker, (failed(format!("sub-workflow result could not be bound: {fault}")), None));
+                }
             }
         });
     }
@@ -74,11 +85,8 @@ impl Driver {
             let chain = lineage.join(" -> ");
             return Err(EngineError::InvalidParams(format!("sub-workflow cycle detected: {chain} -> {}", spec.id)));
         }
-        let id = RunId::new(within(
-            format!("sub-{}-{}", state.run_id, safe_name(state.tasks[task].id.as_str())),
-            MAX_ID_BYTES,
-        ))
-        .map_err(|fault| EngineError::internal(fault.to_string()))?;
+        let id = child_run_id(&state, task)
+            .ok_or_else(|| EngineError::internal(format!("no run id can be made for task {}", state.tasks[task].id)))?;
         let (record, lock, resumed) = self.child_record(&state, &id, &spec)?;
         drop(state);
         let paths = record.paths.clone();
@@ -128,28 +136,29 @@ impl Driver {
     }
 }
 
-/// Writes what of the child becomes the parent task's result. What the disk refuses is an error: the task can do nothing
-/// about it.
+/// Writes what of the child becomes the parent task's result, and gives that file's digest. What the disk refuses is an
+/// error: the task can do nothing about it.
 fn bind(
     spec: &SubWorkflow,
     paths: &RunPaths,
     ended: Result<DriveResult, EngineError>,
     result_path: &std::path::Path,
-) -> Result<Ending, EngineError> {
+) -> Result<(Ending, Option<String>), EngineError> {
+    let refused = |reason: String| Ok((failed(reason), None));
     let app = &spec.id;
     let result = match ended {
         Ok(result) if result.status == RunStatus::Complete => result,
-        Ok(result) if result.stopped.is_some() => return Ok(Ending::Interrupted),
+        Ok(result) if result.stopped.is_some() => return Ok((Ending::Interrupted, None)),
         Ok(result) => {
             let why = result.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
             let status = result.status.as_str();
-            return Ok(failed(format!(
+            return refused(format!(
                 "sub-workflow {app} did not complete (status: {status}){why}; its run is {}",
                 result.run_id
-            )));
+            ));
         }
         Err(fault) if of_disk(&fault) => return Err(fault),
-        Err(fault) => return Ok(failed(format!("sub-workflow {app} failed: {fault}"))),
+        Err(fault) => return refused(format!("sub-workflow {app} failed: {fault}")),
     };
     let source = match spec.bind_result {
         BindResult::Report => Some(paths.report.clone()),
@@ -158,7 +167,7 @@ fn bind(
                 .and_then(|place| state.tasks[place].accepted.as_ref())
                 .map(|accepted| paths.dir.join(&accepted.path)),
             Err(fault) if of_disk(&fault) => return Err(fault),
-            Err(fault) => return Ok(failed(format!("sub-workflow {app} cannot be read: {fault}"))),
+            Err(fault) => return refused(format!("sub-workflow {app} cannot be read: {fault}")),
         },
     };
     let Some(bytes) = source.and_then(|path| std::fs::read(path).ok()) else {
@@ -166,10 +175,10 @@ fn bind(
             BindResult::Report => "report",
             BindResult::VerdictResult => "verdict-result",
         };
-        return Ok(failed(format!("sub-workflow {app} produced no {wanted}")));
+        return refused(format!("sub-workflow {app} produced no {wanted}"));
     };
     replace_file(result_path, &bytes, false)?;
-    Ok(Ending::Completed)
+    Ok((Ending::Completed, Some(sha256_hex(&bytes))))
 }
 
 /// Whether a fault is the disk's.
@@ -179,8 +188,4 @@ fn of_disk(fault: &EngineError) -> bool {
 
 fn failed(reason: String) -> Ending {
     Ending::Failed { code: "sub-workflow-failed".to_owned(), reason, transient: None }
-}
-
-fn outcome(workflow: &str, ending: Ending, started_at: Timestamp) -> Outcome {
-    Outcome::bare(ending, HandleKind::SubWorkflow, format!("workflow {workflow}"), started_at)
 }

@@ -37,6 +37,14 @@ impl Files for OnDisk<'_> {
     }
 }
 
+/// Somebody else wrote to the result, or took it away, after its agent had ended.
+fn changed_since() -> Refusal {
+    Refusal::new(
+        "result-changed",
+        "result.md is no longer what the agent left: something it started went on and wrote to it. Finish before you exit",
+    )
+}
+
 impl Driver {
     /// Judges an attempt whose outcome is recorded.
     pub(super) fn judge(&mut self, task: usize, worker: &WorkerId, outcome: &Outcome) -> Result<(), EngineError> {
@@ -92,12 +100,17 @@ impl Driver {
         let folder = self.job.record.paths.worker(worker);
         let text = match worker::read_result(&folder) {
             Ok(Some(text)) => text,
+            Ok(None) if outcome.result_digest.is_some() => return Ok(Err(changed_since())),
             Ok(None) => return Ok(Err(Refusal::new("worker-result-missing", "agent produced no result.md"))),
             Err(StoreError::ResultRefused { reason, .. }) => {
                 return Ok(Err(Refusal::new("result-parse-error", reason)));
             }
             Err(fault) => return Err(fault),
         };
+        let digest = sha256_hex(&text);
+        if outcome.result_digest.as_ref().is_some_and(|left| *left != digest) {
+            return Ok(Err(changed_since()));
+        }
         let root = self.job.workspace.root();
         let worker_dir = folder.dir.strip_prefix(root).ok().map(|path| path.to_string_lossy().replace('\\', "/"));
         let requirements = Requirements {
@@ -129,7 +142,7 @@ impl Driver {
             evidence: accepted.evidence,
             empty_capture: accepted.empty_capture,
             path: relative.to_string_lossy().into_owned(),
-            digest: sha256_hex(&text),
+            digest,
             bytes: text.len() as u64,
             usage: outcome.report.usage.clone(),
             attestation,

@@ -34,14 +34,15 @@ use crate::decide::next::{End, Next, Situation, iteration_bound, next};
 use crate::delegate::{Busy, Delegator, Permit};
 use crate::engine::EventSink;
 use crate::model::journal::{DriveSettings, JournalEvent};
-use crate::model::outcome::{Notice, Outcome};
+use crate::model::outcome::{Ending, HandleKind, Notice, Outcome};
 use crate::record::Record;
 use crate::resolve;
-use crate::store::{RunLock, StoreError, Workspace, host_name, stop};
+use crate::store::{EndedLog, RunLock, StoreError, Workspace, host_name, stop};
 use crate::{EngineError, report};
 use announce::Announcer;
 use prepare::{Capacity, Prepared};
 
+pub(crate) use child::child_run_id;
 pub use handle::Drive;
 pub(crate) use handle::Drives;
 
@@ -144,6 +145,8 @@ pub(crate) struct Driver {
     refused_commit: Option<String>,
     announcer: Announcer,
     watches_capacity: bool,
+    /// Where the ends of this drive's agents are noted before they reach the mailbox.
+    ended: Arc<EndedLog>,
     /// What tasks of a phase are told of the phases before it.
     earlier: Option<(PhaseId, Arc<str>)>,
 }
@@ -155,6 +158,7 @@ impl Driver {
         let bound = iteration_bound(&state, &job.settings);
         let announcer = Announcer::new(state.run_id.clone(), Arc::clone(&job.sink), seq);
         drop(state);
+        let ended = Arc::new(EndedLog::of(&job.record.paths));
         Self {
             job,
             kill: CancellationToken::new(),
@@ -172,6 +176,7 @@ impl Driver {
             refused_commit: None,
             announcer,
             watches_capacity: false,
+            ended,
             earlier: None,
         }
     }
@@ -179,8 +184,12 @@ impl Driver {
     /// Drives to the end. Whatever happens, no agent is left behind.
     pub(crate) fn run(mut self) -> Result<DriveResult, EngineError> {
         let result = self.drive();
-        if result.is_err() {
+        if let Err(fault) = &result {
             self.abandon();
+            let state = self.job.record.state();
+            let counts = (state.completed(), state.parked());
+            drop(state);
+            self.announcer.failed(&self.job.record.paths, fault, counts);
         }
         for (reply, answer) in self.replies.drain(..) {
             let _ = reply.send(match &result {
@@ -194,6 +203,7 @@ impl Driver {
     }
 
     fn drive(&mut self) -> Result<DriveResult, EngineError> {
+        self.job.record.close_unfinished()?;
         self.job.record.record(&JournalEvent::DriveStarted {
             pid: std::process::id(),
             host: host_name().unwrap_or_default(),
@@ -292,12 +302,13 @@ impl Driver {
     /// Writes down what arrived, hands it to the kernel, then judges the outcomes.
     fn take(&mut self, messages: Vec<Message>) -> Result<(), EngineError> {
         let mut outcomes = Vec::new();
-        let mut broken = None;
+        let (mut broken, mut noted) = (None, 0);
         // Kept where a fault half way leaves the rest: whoever abandons the drive has to see each agent's end.
         self.unread.extend(messages);
         while let Some(message) = self.unread.pop_front() {
             match message {
                 Message::Settled { task, worker, outcome } => {
+                    noted += usize::from(is_noted(&outcome));
                     if self.in_flight.get(&task) != Some(&worker) {
                         continue;
                     }
@@ -327,6 +338,9 @@ impl Driver {
             }
         }
         self.job.record.write()?;
+        if noted > 0 {
+            self.ended.recorded(noted);
+        }
         for (task, worker, outcome) in outcomes {
             self.judge(task, &worker, &outcome)?;
         }
@@ -390,6 +404,7 @@ impl Driver {
         if !current {
             self.job.record.save_snapshot()?;
         }
+        self.ended.clear();
         self.announcer.lifecycle(events);
 
         let state = self.job.record.state();
@@ -460,4 +475,9 @@ impl Driver {
         let last = self.steps.len() - 1;
         &mut self.steps[last].1
     }
+}
+
+/// Whether an outcome comes from an agent, whose end was noted.
+fn is_noted(outcome: &Outcome) -> bool {
+    matches!(outcome.handle, HandleKind::Process | HandleKind::Endpoint) && outcome.ending != Ending::Interrupted
 }

@@ -20,7 +20,7 @@ use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
 use crate::model::outcome::{Ending, HandleKind, Notice, Outcome};
 use crate::store::canonical::sha256_hex;
-use crate::store::{task_name, worker};
+use crate::store::{EndedLog, task_name, worker};
 use crate::workflow;
 
 /// An attempt whose dispatch is recorded but not yet on disk.
@@ -205,6 +205,7 @@ impl Driver {
     fn start_agent(&self, delegation: Delegation) {
         let Delegation { task, agent, assignment, permit } = delegation;
         let (sender, stop, delegator) = (self.job.sender.clone(), self.kill.clone(), self.job.delegator.clone());
+        let ended = Arc::clone(&self.ended);
         let worker = assignment.worker_id.clone();
         let notices = {
             let (sender, announcer) = (sender.clone(), self.announcer.clone());
@@ -230,7 +231,26 @@ impl Driver {
                 let ending = Ending::Failed { code: "internal".to_owned(), reason, transient: None };
                 Outcome::bare(ending, HandleKind::Process, invocation, started_at)
             });
+            let outcome = noted(ended, &worker, outcome).await;
             let _ = sender.send(Message::Settled { task, worker, outcome: Box::new(outcome) });
         });
     }
+}
+
+/// Notes an outcome where a later drive finds it should this process die before the journal has it. An attempt that was
+/// interrupted ended no other way than by this process, and is begun again in either case.
+async fn noted(ended: Arc<EndedLog>, worker: &WorkerId, outcome: Outcome) -> Outcome {
+    if outcome.ending == Ending::Interrupted {
+        return outcome;
+    }
+    let (outcome, worker) = (Arc::new(outcome), worker.clone());
+    let copy = Arc::clone(&outcome);
+    let done = tokio::task::spawn_blocking(move || {
+        if let Err(fault) = ended.note(&worker, &*copy) {
+            tracing::warn!(%worker, %fault, "the end of an agent could not be noted");
+        }
+    });
+    // A runtime that shuts down may not have run it; the outcome counts all the same.
+    let _ = done.await;
+    Arc::unwrap_or_clone(outcome)
 }

@@ -1,9 +1,17 @@
-//! What an earlier drive left open: outcomes that were recorded but not judged, and attempts that never ended.
+//! What an earlier drive left open: outcomes that were recorded but not judged, ends that were noted but not recorded, and
+//! attempts that never ended.
+
+use std::collections::BTreeMap;
+
+use flowdrive_protocol::ids::{TaskId, WorkerId};
 
 use super::Driver;
 use crate::EngineError;
 use crate::model::journal::JournalEvent;
+use crate::model::outcome::{Ending, Outcome};
 use crate::model::state::Verdict;
+use crate::store::canonical::sha256_hex;
+use crate::store::{read_ended, worker};
 
 impl Driver {
     /// Judges what was delivered, ends what still runs, and puts the rest back to wait. Costs no attempt.
@@ -19,24 +27,60 @@ impl Driver {
             })
             .collect();
         drop(state);
+        let mut noted: BTreeMap<WorkerId, Outcome> = if open.iter().any(|(.., attempt)| attempt.outcome.is_none()) {
+            read_ended(&self.job.record.paths)
+        } else {
+            BTreeMap::new()
+        };
         for (place, id, attempt) in open {
             if let Some(outcome) = &attempt.outcome {
-                self.judge(place, &attempt.worker, outcome)?;
+                self.judge_delivered(place, id, &attempt.worker, outcome)?;
                 continue;
             }
-            let delegator = &self.job.delegator;
-            let found = match (&attempt.process, &attempt.marker) {
-                (Some(process), _) => self.job.runtime.block_on(delegator.end_orphan(process)),
-                (None, Some(marker)) => self.job.runtime.block_on(delegator.end_marked(marker)),
-                (None, None) => false,
-            };
+            let left = self.job.delegator.end_left(attempt.process.as_ref(), attempt.marker.as_deref());
+            let found = self.job.runtime.block_on(left);
             if found {
                 tracing::warn!(task = %id, worker = %attempt.worker, "ended an agent that a dead server left behind");
+            }
+            if let Some(outcome) = noted.remove(&attempt.worker) {
+                tracing::info!(task = %id, worker = %attempt.worker, "an agent had ended when its server died");
+                let event = JournalEvent::OutcomeRecorded {
+                    task: id.clone(),
+                    worker: attempt.worker.clone(),
+                    outcome: Box::new(outcome.clone()),
+                };
+                self.job.record.record(&event)?;
+                self.judge_delivered(place, id, &attempt.worker, &outcome)?;
+                continue;
             }
             let reason = "the server that ran it ended".to_owned();
             self.job.record.record(&JournalEvent::TaskInterrupted { task: id, worker: attempt.worker, reason })?;
         }
         self.job.record.write()?;
         Ok(())
+    }
+
+    /// Judges what an earlier drive's agent delivered, unless the machine lost it: results are not flushed before they are
+    /// accepted, so a power cut can take one whose outcome is recorded. That is no fault of the agent's.
+    fn judge_delivered(
+        &mut self,
+        place: usize,
+        task: TaskId,
+        worker: &WorkerId,
+        outcome: &Outcome,
+    ) -> Result<(), EngineError> {
+        if let Some(left) = &outcome.result_digest
+            && outcome.ending == Ending::Completed
+        {
+            let folder = self.job.record.paths.worker(worker);
+            let found = worker::read_result(&folder).ok().flatten();
+            if found.is_none_or(|text| sha256_hex(&text) != *left) {
+                tracing::warn!(%task, %worker, "the result of an agent that had ended is no longer what it left");
+                let reason = "its result was lost before it was judged".to_owned();
+                let event = JournalEvent::TaskInterrupted { task, worker: worker.clone(), reason };
+                return Ok(self.job.record.record(&event)?);
+            }
+        }
+        self.judge(place, worker, outcome)
     }
 }

@@ -5,3 +5,4 @@ pub mod journal;
 pub mod node;
 pub mod outcome;
 pub mod state;
+pub mod upgrade;

@@ -24,6 +24,9 @@ pub struct Outcome {
     /// SHA-256 of what it printed (`sha256:` and 64 hex digits).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_digest: Option<String>,
+    /// SHA-256 of the result it left, in the same form. None where it left none, or one too long to be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_digest: Option<String>,
     /// The last of what it wrote to standard error, redacted, at most 2,000 characters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
@@ -50,6 +53,7 @@ impl Outcome {
             exit_code: None,
             report: AgentReport::default(),
             stdout_digest: None,
+            result_digest: None,
             stderr_tail: String::new(),
             forwarded_env: Vec::new(),
             leaked: false,

@@ -59,6 +59,9 @@ pub struct RunState {
     /// How the newest drive ended; absent while one is under way, and after one that died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
+    /// Whether a drive began and did not say that it ended: one is under way, or died.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
     /// Place of each task by its id. Not stored: made anew at load.
     #[serde(skip)]
     index: BTreeMap<TaskId, usize>,
@@ -116,6 +119,9 @@ pub struct TaskState {
     /// The accepted result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<AcceptedResult>,
+    /// When it was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_at: Option<Timestamp>,
     /// Where the accepted result came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ResultSource>,
@@ -224,6 +230,7 @@ impl RunState {
             event_seq: 0,
             settings: None,
             ended: None,
+            unfinished: false,
             index: BTreeMap::new(),
             counts: Counts::default(),
         };
@@ -354,6 +361,7 @@ impl TaskState {
             guidance: None,
             not_before: None,
             accepted: None,
+            accepted_at: None,
             source: None,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
+use flowdrive_protocol::ids::TaskId;
 use flowdrive_protocol::outcome::{Classification, Evidence, Finding};
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
@@ -50,6 +51,19 @@ pub(super) fn makers(found: &Found<'_>) -> (Vec<String>, usize) {
     let shown: Vec<String> = found.tasks.iter().take(4).map(|task| task.id.to_string()).collect();
     let rest = found.tasks.len() - shown.len();
     (shown, rest)
+}
+
+/// What is said of result files that are no longer what was accepted, and the tasks it is said of, the first few.
+pub(super) fn altered(tasks: &[TaskId]) -> (String, Vec<String>) {
+    let files = if tasks.len() == 1 { "1 result file is" } else { &*format!("{} result files are", tasks.len()) };
+    let sentence = format!(
+        "{files} no longer what was accepted. What is said here is what was accepted; the files are not. Verify the run:"
+    );
+    let mut named: Vec<String> = tasks.iter().take(MAX_PLACES).map(ToString::to_string).collect();
+    if tasks.len() > named.len() {
+        named.push(format!("{} more", tasks.len() - named.len()));
+    }
+    (sentence, named)
 }
 
 /// Tasks in the order of their phases.

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use flowdrive_protocol::ids::TaskId;
 use flowdrive_protocol::outcome::{Evidence, EvidenceKind, Severity};
 use flowdrive_protocol::run::{RunStatus, TaskStatus};
 
@@ -13,9 +14,9 @@ const MAX_ROWS: usize = 600;
 
 const STYLE: &str = include_str!("report.css");
 
-/// Renders the page.
+/// Renders the page. `altered` are the tasks whose result files are no longer what was accepted.
 #[must_use]
-pub fn render(state: &RunState) -> String {
+pub fn render(state: &RunState, altered: &[TaskId]) -> String {
     let mut page = Page(String::with_capacity(16 * 1024));
     let title = Text(&state.workflow.title);
     page.put(format_args!(
@@ -25,6 +26,7 @@ pub fn render(state: &RunState) -> String {
          <title>{title}</title><style>{STYLE}</style></head><body><main>"
     ));
     head(&mut page, state);
+    warning(&mut page, altered);
     findings(&mut page, state);
     parked(&mut page, state);
     timeline(&mut page, state);
@@ -91,6 +93,18 @@ fn head(page: &mut Page, state: &RunState) {
         page.put(format_args!("<dt>committed</dt><dd><code>{}</code>, {standing}</dd>", commit.id));
     }
     page.put(format_args!("</dl></header>"));
+}
+
+fn warning(page: &mut Page, altered: &[TaskId]) {
+    if altered.is_empty() {
+        return;
+    }
+    let (sentence, named) = facts::altered(altered);
+    page.put(format_args!("<p role=\"alert\"><span class=\"badge bad\">changed</span> {sentence}"));
+    for id in &named {
+        page.put(format_args!(" <code>{}</code>", Text(id)));
+    }
+    page.put(format_args!("</p>"));
 }
 
 fn findings(page: &mut Page, state: &RunState) {

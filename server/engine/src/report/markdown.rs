@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use flowdrive_protocol::ids::TaskId;
 use flowdrive_protocol::outcome::{Evidence, EvidenceKind, Severity};
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
@@ -10,11 +11,12 @@ use super::facts;
 use crate::model::journal::AcceptedResult;
 use crate::model::state::{RunState, TaskState};
 
-/// Renders the report.
+/// Renders the report. `altered` are the tasks whose result files are no longer what was accepted.
 #[must_use]
-pub fn render(state: &RunState) -> String {
+pub fn render(state: &RunState, altered: &[TaskId]) -> String {
     let mut page = Page(String::new());
     head(&mut page, state);
+    warning(&mut page, altered);
     findings(&mut page, state);
     answers(&mut page, state);
     parked(&mut page, state);
@@ -59,6 +61,15 @@ fn head(page: &mut Page, state: &RunState) {
         page.line(format_args!("- **committed**: `{}` {standing}{git}", commit.id));
     }
     page.line(format_args!(""));
+}
+
+fn warning(page: &mut Page, altered: &[TaskId]) {
+    if altered.is_empty() {
+        return;
+    }
+    let (sentence, named) = facts::altered(altered);
+    let named: Vec<String> = named.iter().map(|id| format!("`{id}`")).collect();
+    page.line(format_args!("> **{sentence}** {}\n", named.join(", ")));
 }
 
 fn findings(page: &mut Page, state: &RunState) {

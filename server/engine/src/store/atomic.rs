@@ -1,7 +1,7 @@
 //! Replacing a file as a whole: whoever reads it sees the old bytes or the new ones, never a mixture.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::{StoreError, faults};
@@ -19,14 +19,57 @@ pub fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<(), StoreErro
     replace_via(TEMPORARY_PREFIX, path, bytes, durable)
 }
 
+/// Size of the pieces in which [`replace_with`] writes.
+const PIECE: usize = 256 * 1024;
+
+/// Writes to a file, each time as one point where a fault can be injected.
+struct Pieces<'f>(&'f File);
+
+impl Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        faults::write_all(self.0, bytes, "atomic.write").map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// [`replace`] for what is too large to be held whole: `fill` writes it.
+///
+/// # Errors
+/// What `fill` says, and as [`replace`].
+pub(crate) fn replace_with(
+    path: &Path,
+    durable: bool,
+    fill: &mut dyn FnMut(&mut dyn Write) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    put(TEMPORARY_PREFIX, path, durable, &mut |file| {
+        let mut pieces = BufWriter::with_capacity(PIECE, Pieces(file));
+        fill(&mut pieces)?;
+        pieces.flush().map_err(StoreError::io("write", path))
+    })
+}
+
 /// [`replace`] with names of temporary files that no sweep takes away.
 pub(crate) fn replace_via(prefix: &str, path: &Path, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
+    put(prefix, path, durable, &mut |file| {
+        faults::write_all(file, bytes, "atomic.write").map_err(StoreError::io("write", path))
+    })
+}
+
+fn put(
+    prefix: &str,
+    path: &Path,
+    durable: bool,
+    fill: &mut dyn FnMut(&File) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new()
         .prefix(prefix)
         .tempfile_in(dir)
         .map_err(StoreError::io("create a temporary file in", dir))?;
-    faults::write_all(temporary.as_file(), bytes, "atomic.write").map_err(StoreError::io("write", path))?;
+    fill(temporary.as_file())?;
     if durable {
         faults::point("atomic.fsync")
             .and_then(|()| temporary.as_file().sync_all())

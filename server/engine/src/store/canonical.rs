@@ -75,10 +75,15 @@ pub(crate) fn sha256_of_parts(parts: &[&[u8]]) -> String {
     for part in parts {
         hasher.update(part);
     }
+    digest_text(&hasher.finalize())
+}
+
+/// A digest as text.
+pub(crate) fn digest_text(digest: &[u8]) -> String {
     let mut text = String::with_capacity(DIGEST_LEN);
     text.push_str("sha256:");
     // By table: this runs for every line of a journal, and formatting each byte would cost as much as the hash.
-    for byte in hasher.finalize() {
+    for byte in digest {
         text.push(char::from(HEX[usize::from(byte >> 4)]));
         text.push(char::from(HEX[usize::from(byte & 15)]));
     }

@@ -21,6 +21,14 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A folder that Flowdrive keeps in the workspace is none, or is not its own.
+    #[error("{}: {reason}", path.display())]
+    StateFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The workspace has no such run.
     #[error("run not found: {run_id} (looked for {})", path.display())]
     RunNotFound {
@@ -122,7 +130,24 @@ pub enum StoreError {
 impl StoreError {
     /// An I/O fault at a path; `action` completes "could not ...".
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { action, path: path.to_owned(), source }
+        move |source| {
+            if is_link(&source) {
+                return Self::corrupt(
+                    path,
+                    None,
+                    "this is a symbolic link, and what is kept here is never reached by one",
+                );
+            }
+            Self::Io { action, path: path.to_owned(), source }
+        }
+    }
+
+    /// The same fault of a folder that holds not one run, but all of them.
+    pub(crate) fn of_workspace(self) -> Self {
+        match self {
+            Self::Corrupt { path, line: None, problem } => Self::StateFolder { path, reason: problem },
+            other => other,
+        }
     }
 
     /// Damage, at a line where there is one.
@@ -134,7 +159,7 @@ impl StoreError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::WorkspaceInvalid { .. } => ErrorKind::WorkspaceInvalid,
+            Self::WorkspaceInvalid { .. } | Self::StateFolder { .. } => ErrorKind::WorkspaceInvalid,
             Self::RunNotFound { .. } => ErrorKind::RunNotFound,
             Self::Locked { .. } => ErrorKind::RunLocked,
             Self::Corrupt { .. } | Self::PositionUnknown { .. } => ErrorKind::RunCorrupt,
@@ -149,6 +174,9 @@ impl StoreError {
     fn hint(&self) -> String {
         match self {
             Self::WorkspaceInvalid { .. } => "Give the absolute path of a folder that exists.".into(),
+            Self::StateFolder { .. } => {
+                "Move it out of the way, and try again: the folder is made anew, this user's own.".into()
+            }
             Self::RunNotFound { .. } => "List the runs of this workspace, and check the id and the workspace.".into(),
             Self::RunExists { .. } => "Resume that run, or start one with another id.".into(),
             Self::Locked { holder, .. } if holder.is_this_process() => {
@@ -181,6 +209,19 @@ impl StoreError {
     }
 }
 
+/// Whether a file was not opened because it is a symbolic link.
+fn is_link(fault: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        fault.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = fault;
+        false
+    }
+}
+
 fn io_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -202,6 +243,7 @@ impl From<StoreError> for EngineError {
         let mut data = ErrorData::new(fault.kind(), fault.hint());
         match &fault {
             StoreError::WorkspaceInvalid { path, .. }
+            | StoreError::StateFolder { path, .. }
             | StoreError::LockUnsupported { path, .. }
             | StoreError::Io { path, .. }
             | StoreError::Poisoned { path, .. }

@@ -12,11 +12,10 @@ use std::sync::Arc;
 
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::time::Timestamp;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::paths::RunPaths;
-pub use super::read::{Entry, Loaded, TornTail, read_entries, read_entries_with};
+pub use super::read::{Entry, Loaded, Recorded, TornTail, read_entries, read_entries_with};
 use super::{StoreError, atomic, faults, line, read};
 
 /// A place in a journal: the end of a whole line.
@@ -65,7 +64,7 @@ pub struct Journal<E> {
     events: PhantomData<fn(E)>,
 }
 
-impl<E: Serialize + DeserializeOwned> Journal<E> {
+impl<E: Recorded> Journal<E> {
     /// Makes the journal of a new run. What a crash at a run's birth left, less than one whole line, is cleared away.
     ///
     /// # Errors
@@ -161,7 +160,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         self.refuse_if_poisoned()?;
         let seq = self.position.seq + 1;
         let before = self.buffer.len();
-        let hash = line::write(&mut self.buffer, &at.to_string(), event, &self.position.head, seq)?;
+        let hash = line::write(&mut self.buffer, &at.to_string(), event, &self.position.head, seq, E::VERSION)?;
         let grown = (self.buffer.len() - before) as u64;
         self.position = JournalPosition { seq, offset: self.position.offset + grown, head: hash };
         Ok(Appended { seq, at })

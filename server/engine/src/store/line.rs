@@ -3,6 +3,8 @@
 //! A line is canonical JSON, so its members stand in a fixed order, and all but the event have a fixed form:
 //! `{"at":"…","event":…,"hash":"sha256:…","prev":"sha256:…","seq":7,"v":1}`. Cutting from both ends finds the event, and
 //! what was hashed is the line without its `"hash":"…",`. So loading parses each event once and nothing else.
+//!
+//! The form has been the same in every version; `v` tells which version the event is of.
 
 use std::ops::Range;
 
@@ -11,15 +13,12 @@ use serde::Serialize;
 use super::StoreError;
 use super::canonical::{self, DIGEST_LEN, sha256_of_parts};
 
-/// The version of the line format written here.
-pub(crate) const VERSION: u32 = 1;
-
 const HEAD: &[u8] = b"{\"at\":\"";
 const EVENT: &[u8] = b"\",\"event\":";
 const HASH: &[u8] = b",\"hash\":\"";
 const PREV: &[u8] = b"\",\"prev\":\"";
 const SEQ: &[u8] = b"\",\"seq\":";
-const TAIL: &[u8] = b",\"v\":1}";
+const VERSION: &[u8] = b",\"v\":";
 
 /// The `prev` of the first line: ties a journal to its run, so that one run's journal cannot stand in for another's.
 pub(crate) fn genesis(run_id: &str) -> String {
@@ -33,6 +32,7 @@ pub(crate) fn write<E: Serialize>(
     event: &E,
     prev: &str,
     seq: u64,
+    version: u32,
 ) -> Result<String, StoreError> {
     let event = serde_json::to_value(event).map_err(|source| StoreError::Encode { what: "a journal event", source })?;
     let start = out.len();
@@ -49,7 +49,9 @@ pub(crate) fn write<E: Serialize>(
     tail.extend_from_slice(prev.as_bytes());
     tail.extend_from_slice(SEQ);
     tail.extend_from_slice(seq.to_string().as_bytes());
-    tail.extend_from_slice(TAIL);
+    tail.extend_from_slice(VERSION);
+    tail.extend_from_slice(version.to_string().as_bytes());
+    tail.push(b'}');
     let hash = sha256_of_parts(&[&out[start..event_end], b",", &tail]);
     out.extend_from_slice(HASH);
     out.extend_from_slice(hash.as_bytes());
@@ -72,6 +74,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) prev: &'a str,
     /// Its number.
     pub(crate) seq: u64,
+    /// The version its event is of. What it says counts only once the hash holds.
+    pub(crate) version: u32,
     /// Where `"hash":"…",` stands in the line.
     cut: Range<usize>,
     line: &'a [u8],
@@ -89,13 +93,13 @@ impl<'a> Parts<'a> {
 pub(crate) enum Unreadable {
     /// It has not the form of a line.
     Malformed,
-    /// It is JSON of another format version.
+    /// It has another form, and says that it is of a newer version than any there was.
     Version(u64),
 }
 
-/// Takes a line apart.
-pub(crate) fn split(line: &[u8]) -> Result<Parts<'_>, Unreadable> {
-    known_form(line).ok_or_else(|| other_version(line).map_or(Unreadable::Malformed, Unreadable::Version))
+/// Takes a line apart. `newest` is the newest version known.
+pub(crate) fn split(line: &[u8], newest: u32) -> Result<Parts<'_>, Unreadable> {
+    known_form(line).ok_or_else(|| newer_version(line, newest).map_or(Unreadable::Malformed, Unreadable::Version))
 }
 
 fn known_form(line: &[u8]) -> Option<Parts<'_>> {
@@ -106,14 +110,10 @@ fn known_form(line: &[u8]) -> Option<Parts<'_>> {
     let event_start = HEAD.len() + quote + EVENT.len();
     line.get(HEAD.len() + quote..event_start).filter(|bytes| *bytes == EVENT)?;
 
-    let body = line.strip_suffix(TAIL)?;
-    let digits = body.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let number = &body[body.len() - digits..];
-    if number.first().is_none_or(|first| *first == b'0' && digits > 1) {
-        return None;
-    }
-    let seq = std::str::from_utf8(number).ok()?.parse().ok()?;
-    let body = body[..body.len() - digits].strip_suffix(SEQ)?;
+    let (body, version) = take_number(line.strip_suffix(b"}")?)?;
+    let version = u32::try_from(version).ok()?;
+    let (body, seq) = take_number(body.strip_suffix(VERSION)?)?;
+    let body = body.strip_suffix(SEQ)?;
     let (body, prev) = take_digest(body)?;
     let body = body.strip_suffix(PREV)?;
     let (body, hash) = take_digest(body)?;
@@ -122,7 +122,17 @@ fn known_form(line: &[u8]) -> Option<Parts<'_>> {
     let event = line.get(event_start..event_end).filter(|event| !event.is_empty())?;
     // From `"hash":"` (its comma stays) to the comma after the closing quote.
     let cut = event_end + 1..event_end + HASH.len() + DIGEST_LEN + 2;
-    Some(Parts { at, event, hash, prev, seq, cut, line })
+    Some(Parts { at, event, hash, prev, seq, version, cut, line })
+}
+
+/// A number as it is written here, without a leading zero.
+fn take_number(body: &[u8]) -> Option<(&[u8], u64)> {
+    let digits = body.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (rest, number) = body.split_at(body.len() - digits);
+    if number.first().is_none_or(|first| *first == b'0' && digits > 1) {
+        return None;
+    }
+    Some((rest, std::str::from_utf8(number).ok()?.parse().ok()?))
 }
 
 fn take_digest(body: &[u8]) -> Option<(&[u8], &str)> {
@@ -138,7 +148,7 @@ pub(crate) fn is_digest(text: &str) -> bool {
     })
 }
 
-fn other_version(line: &[u8]) -> Option<u64> {
+fn newer_version(line: &[u8], newest: u32) -> Option<u64> {
     #[derive(serde::Deserialize)]
     struct Probe {
         v: u64,
@@ -146,14 +156,14 @@ fn other_version(line: &[u8]) -> Option<u64> {
         seq: u64,
     }
     let probe: Probe = serde_json::from_slice(line).ok()?;
-    (probe.v != u64::from(VERSION)).then_some(probe.v)
+    (probe.v > u64::from(newest)).then_some(probe.v)
 }
 
 /// Whether `bytes`, read up to a place in a journal, end with the whole line that has this number and hash.
 pub(crate) fn ends_with(bytes: &[u8], seq: u64, hash: &str) -> bool {
     let found = || {
-        let body = bytes.strip_suffix(b"\n")?.strip_suffix(TAIL)?;
-        let body = body.strip_suffix(seq.to_string().as_bytes())?.strip_suffix(SEQ)?;
+        let (body, _) = take_number(bytes.strip_suffix(b"\n")?.strip_suffix(b"}")?)?;
+        let body = body.strip_suffix(VERSION)?.strip_suffix(seq.to_string().as_bytes())?.strip_suffix(SEQ)?;
         let (body, _) = take_digest(body)?;
         let (body, found) = take_digest(body.strip_suffix(PREV)?)?;
         body.strip_suffix(HASH)?;
@@ -172,7 +182,7 @@ mod tests {
 
     fn line_of(event: &Value, seq: u64) -> (Vec<u8>, String) {
         let mut out = Vec::new();
-        let hash = write(&mut out, "2026-01-02T03:04:05.678Z", event, &genesis("r"), seq).unwrap();
+        let hash = write(&mut out, "2026-01-02T03:04:05.678Z", event, &genesis("r"), seq, 1).unwrap();
         (out, hash)
     }
 
@@ -190,8 +200,9 @@ mod tests {
         without.as_object_mut().unwrap().remove("hash");
         assert_eq!(canonical::sha256_hex(canonical::to_string(&without).unwrap()), hash);
 
-        let parts = split(line).unwrap();
-        assert_eq!((parts.seq, parts.hash, parts.prev), (12, hash.as_str(), genesis("r").as_str()));
+        let parts = split(line, 1).unwrap();
+        assert_eq!((parts.seq, parts.version), (12, 1));
+        assert_eq!((parts.hash, parts.prev), (hash.as_str(), genesis("r").as_str()));
         assert_eq!(parts.at, "2026-01-02T03:04:05.678Z");
         assert_eq!(serde_json::from_slice::<Value>(parts.event).unwrap(), trap);
         assert_eq!(parts.actual_hash(), hash);
@@ -203,14 +214,22 @@ mod tests {
 
     #[test]
     fn other_versions_are_told_apart_from_damage() {
-        assert_eq!(split(br#"{"seq":1,"v":2,"new":true}"#), Err(Unreadable::Version(2)));
+        assert_eq!(split(br#"{"seq":1,"v":2,"new":true}"#, 1), Err(Unreadable::Version(2)));
+        assert_eq!(split(br#"{"seq":1,"v":2,"new":true}"#, 2), Err(Unreadable::Malformed));
         for line in [&b""[..], b"{}", b"null", b"{\"v\":2}", b"\0\0\0", b"{\"at\":\"x\",\"event\":1,\"v\":1}"] {
-            assert_eq!(split(line), Err(Unreadable::Malformed), "{}", String::from_utf8_lossy(line));
+            assert_eq!(split(line, 1), Err(Unreadable::Malformed), "{}", String::from_utf8_lossy(line));
         }
         let (bytes, _) = line_of(&json!(1), 7);
         let line = String::from_utf8(bytes).unwrap();
-        let padded = line.trim_end().replace("\"seq\":7", "\"seq\":07");
-        assert_eq!(split(padded.as_bytes()), Err(Unreadable::Malformed));
+        for (right, wrong) in [("\"seq\":7", "\"seq\":07"), ("\"v\":1", "\"v\":01"), ("\"v\":1", "\"v\":")] {
+            let padded = line.trim_end().replace(right, wrong);
+            assert_eq!(split(padded.as_bytes(), 1), Err(Unreadable::Malformed), "{wrong}");
+        }
+        // A line in the known form that says another version is told apart by its hash, which covers that too.
+        let changed = line.trim_end().replace("\"v\":1", "\"v\":3");
+        let parts = split(changed.as_bytes(), 1).unwrap();
+        assert_eq!(parts.version, 3);
+        assert_ne!(parts.actual_hash(), parts.hash);
     }
 
     #[test]
@@ -218,8 +237,8 @@ mod tests {
         let (bytes, _) = line_of(&json!({"text": "ä\u{1F600}"}), 3);
         let line = &bytes[..bytes.len() - 1];
         for end in 0..line.len() {
-            assert!(split(&line[..end]).is_err(), "cut at {end}");
-            assert!(split(&line[line.len() - end..]).is_err());
+            assert!(split(&line[..end], 1).is_err(), "cut at {end}");
+            assert!(split(&line[line.len() - end..], 1).is_err());
         }
     }
 }

@@ -19,6 +19,12 @@ use super::{StoreError, atomic, read, stop};
 /// Rounds against readers that hold the lock for a moment. Each such moment is some microseconds.
 const TRIES: u32 = 200;
 
+/// How often a run may be removed and made anew under the hands of one who wants its lock.
+const REPLACED: u32 = 8;
+
+/// Milliseconds that one who is refused waits for the holder to say who it is.
+const NAMING: u32 = 25;
+
 /// Who drives a run, as the lock file tells. Parts are unknown when it was read while being written.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,6 +88,43 @@ impl RunLock {
     /// [`StoreError::Locked`]; [`StoreError::LockUnsupported`] where the file system knows no locks; what the disk
     /// refuses.
     pub fn acquire(paths: &RunPaths) -> Result<Self, StoreError> {
+        for _ in 0..REPLACED {
+            let mut lock = Self::take(paths)?;
+            // A run that was removed while its lock was waited for has left this file behind, and a run of the same id that
+            // came after it has another: a lock on the old one would exclude nobody.
+            if !lock.is_of(paths) {
+                continue;
+            }
+            // The text is a courtesy: a full disk must not keep a run from being resumed.
+            if let Err(fault) = write_holder(&mut lock.file, &LockHolder::this_process()) {
+                tracing::warn!(path = %paths.lock.display(), %fault, "could not note who holds the lock");
+            }
+            // What was asked of an earlier holder. From here on readers see the lock, and what they ask is for this one:
+            // cleared any later, it would be lost.
+            if let Err(fault) = stop::clear_stop(paths) {
+                tracing::warn!(%fault, "could not clear an old request to stop");
+            }
+            return Ok(lock);
+        }
+        Err(StoreError::RunNotFound { run_id: paths.run_id.clone(), path: paths.journal.clone() })
+    }
+
+    /// Whether the file that is locked is the one the run has now.
+    #[must_use]
+    pub fn is_of(&self, paths: &RunPaths) -> bool {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let here = std::fs::symlink_metadata(&paths.lock).map(|meta| (meta.dev(), meta.ino()));
+            let held = self.file.metadata().map(|meta| (meta.dev(), meta.ino()));
+            matches!((here, held), (Ok(here), Ok(held)) if here == held)
+        }
+        // Elsewhere a folder with an open file in it cannot be moved away.
+        #[cfg(not(unix))]
+        paths.lock.is_file()
+    }
+
+    fn take(paths: &RunPaths) -> Result<Self, StoreError> {
         let path = &paths.lock;
         let mut file = atomic::open_options()
             .read(true)
@@ -93,18 +136,7 @@ impl RunLock {
         read::require_regular(&file, path)?;
         for round in 0..TRIES {
             match try_exclusive(&file, path)? {
-                Attempt::Got => {
-                    // The text is a courtesy: a full disk must not keep a run from being resumed.
-                    if let Err(fault) = write_holder(&mut file, &LockHolder::this_process()) {
-                        tracing::warn!(path = %path.display(), %fault, "could not note who holds the lock");
-                    }
-                    // What was asked of an earlier holder. From here on readers see the lock, and what they ask is
-                    // for this one: cleared any later, it would be lost.
-                    if let Err(fault) = stop::clear_stop(paths) {
-                        tracing::warn!(%fault, "could not clear an old request to stop");
-                    }
-                    return Ok(Self { file });
-                }
+                Attempt::Got => return Ok(Self { file }),
                 Attempt::Refused => match try_shared(&file, path)? {
                     Attempt::Refused => break,
                     Attempt::Got => {
@@ -114,7 +146,7 @@ impl RunLock {
                 },
             }
         }
-        Err(StoreError::Locked { run_id: paths.run_id.clone(), holder: read_holder(&mut file) })
+        Err(StoreError::Locked { run_id: paths.run_id.clone(), holder: named_holder(&mut file) })
     }
 }
 
@@ -194,6 +226,18 @@ fn write_holder(file: &mut File, holder: &LockHolder) -> io::Result<()> {
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
     file.write_all(&text)
+}
+
+/// The holder, who says who it is right after it got the lock: a moment later than one who is refused may ask.
+fn named_holder(file: &mut File) -> LockHolder {
+    for _ in 0..NAMING {
+        let holder = read_holder(file);
+        if holder.pid.is_some() {
+            return holder;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    read_holder(file)
 }
 
 fn read_holder(file: &mut File) -> LockHolder {

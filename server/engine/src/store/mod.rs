@@ -6,6 +6,7 @@
 mod atomic;
 pub mod cache;
 pub mod canonical;
+mod ended;
 mod error;
 pub mod faults;
 pub mod journal;
@@ -17,16 +18,20 @@ pub mod snapshot;
 pub mod stop;
 #[cfg(test)]
 mod tests;
+pub mod trash;
 mod verify;
 pub mod worker;
 pub mod workspace;
 
 pub use atomic::replace as replace_file;
+pub use ended::{EndedLog, read_ended};
 pub use error::StoreError;
-pub use journal::{Appended, Entry, Journal, JournalPosition, Loaded, TornTail, read_entries, read_entries_with};
+pub use journal::{
+    Appended, Entry, Journal, JournalPosition, Loaded, Recorded, TornTail, read_entries, read_entries_with,
+};
 pub use lock::{LockHolder, RunLock, host_name, is_locked};
 pub use paths::{MAX_NAME_BYTES, RunPaths, safe_name};
 pub(crate) use paths::{task_name, within};
 pub(crate) use read::check_entries;
-pub use verify::{MAX_PROBLEMS, Verification, verify};
+pub use verify::{MAX_PROBLEMS, Verification, WRONG_VERSION, verify};
 pub use workspace::{RunListing, Workspace, WorkspaceFile};

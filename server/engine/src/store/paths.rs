@@ -33,6 +33,8 @@ pub struct RunPaths {
     pub lock: PathBuf,
     /// Where another process leaves a request to stop.
     pub stop_request: PathBuf,
+    /// Where the ends of agents are noted until the journal has them.
+    pub ended: PathBuf,
     /// One folder for each attempt.
     pub workers_dir: PathBuf,
     /// The accepted results.
@@ -49,6 +51,7 @@ impl RunPaths {
             report: dir.join("report.md"),
             lock: dir.join("drive.lock"),
             stop_request: dir.join("stop-request"),
+            ended: dir.join("ended.log"),
             workers_dir: dir.join("workers"),
             results_dir: dir.join("results"),
             dir,

@@ -6,12 +6,26 @@ use std::path::Path;
 
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::time::Timestamp;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::journal::JournalPosition;
 use super::line::{self, Unreadable};
 use super::paths::RunPaths;
 use super::{StoreError, atomic};
+
+/// What a journal holds.
+pub trait Recorded: Serialize + DeserializeOwned {
+    /// The version that is written. Lines of an older one are upgraded when they are read; of a newer one, refused.
+    const VERSION: u32;
+
+    /// An event of version `from` as one of [`Self::VERSION`]. Not asked for events that are of it already.
+    ///
+    /// # Errors
+    /// What cannot be made sense of.
+    fn upgrade(from: u32, event: Value) -> Result<Value, String>;
+}
 
 /// One event as recorded.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +75,7 @@ pub struct TornTail {
 ///
 /// # Errors
 /// As [`super::Journal::open`].
-pub fn read_entries<E: DeserializeOwned>(
+pub fn read_entries<E: Recorded>(
     paths: &RunPaths,
     run_id: &RunId,
     from: Option<JournalPosition>,
@@ -79,7 +93,7 @@ pub fn read_entries<E: DeserializeOwned>(
 ///
 /// # Errors
 /// As [`super::Journal::open`].
-pub fn read_entries_with<E: DeserializeOwned>(
+pub fn read_entries_with<E: Recorded>(
     paths: &RunPaths,
     run_id: &RunId,
     from: Option<JournalPosition>,
@@ -100,13 +114,13 @@ pub fn read_entries_with<E: DeserializeOwned>(
 }
 
 /// Reads entries from a place on, as far as the file went at the start of the call.
-pub(super) fn entries<E: DeserializeOwned>(
+pub(super) fn entries<E: Recorded>(
     file: &File,
     path: &Path,
     from: JournalPosition,
     visit: &mut dyn FnMut(Entry<E>),
 ) -> Result<End, StoreError> {
-    lines(file, path, from, &mut |parts, hash| {
+    lines(file, path, from, E::VERSION, &mut |parts, hash| {
         visit(parse(parts, hash, path)?);
         Ok(())
     })
@@ -118,6 +132,7 @@ fn lines(
     file: &File,
     path: &Path,
     from: JournalPosition,
+    known: u32,
     visit: &mut dyn FnMut(&line::Parts<'_>, &str) -> Result<(), StoreError>,
 ) -> Result<End, StoreError> {
     let length = file.metadata().map_err(StoreError::io("look at", path))?.len();
@@ -137,7 +152,7 @@ fn lines(
             let torn = TornTail { offset: position.offset, bytes: read };
             return Ok(End { position, torn: Some(torn) });
         };
-        let (parts, hash) = check(whole, path, &position)?;
+        let (parts, hash) = check(whole, path, &position, known)?;
         visit(&parts, &hash)?;
         position = JournalPosition { seq: parts.seq, offset: position.offset + read, head: hash };
     }
@@ -147,11 +162,11 @@ fn lines(
 ///
 /// # Errors
 /// As [`super::Journal::open`].
-pub(crate) fn check_entries(paths: &RunPaths, run_id: &RunId) -> Result<End, StoreError> {
+pub(crate) fn check_entries<E: Recorded>(paths: &RunPaths, run_id: &RunId) -> Result<End, StoreError> {
     let path = &paths.journal;
     let file = atomic::open_options().read(true).open(path).map_err(open_fault(paths, run_id))?;
     require_regular(&file, path)?;
-    lines(&file, path, JournalPosition::start(run_id), &mut |_, _| Ok(()))
+    lines(&file, path, JournalPosition::start(run_id), E::VERSION, &mut |_, _| Ok(()))
 }
 
 fn check_position(file: &File, path: &Path, from: &JournalPosition, length: u64) -> Result<(), StoreError> {
@@ -173,19 +188,28 @@ fn check_position(file: &File, path: &Path, from: &JournalPosition, length: u64)
 }
 
 /// Takes one line apart and checks that it follows on `before`. Lines count from 1, and so do events, one a line.
-fn check<'l>(bytes: &'l [u8], path: &Path, before: &JournalPosition) -> Result<(line::Parts<'l>, String), StoreError> {
+fn check<'l>(
+    bytes: &'l [u8],
+    path: &Path,
+    before: &JournalPosition,
+    known: u32,
+) -> Result<(line::Parts<'l>, String), StoreError> {
     let number = before.seq + 1;
     let damage = |problem: String| StoreError::corrupt(path, Some(number), problem);
     let unsupported = |problem: String| StoreError::Unsupported { path: path.to_owned(), line: Some(number), problem };
-    let parts = line::split(bytes).map_err(|fault| match fault {
+    let newer = |version: u64| {
+        unsupported(format!("this line has format version {version}; this Flowdrive knows versions up to {}", known))
+    };
+    let parts = line::split(bytes, known).map_err(|fault| match fault {
         Unreadable::Malformed => damage("this line is not a journal entry".into()),
-        Unreadable::Version(version) => {
-            unsupported(format!("this line has format version {version}; this Flowdrive knows {}", line::VERSION))
-        }
+        Unreadable::Version(version) => newer(version),
     })?;
     let actual = parts.actual_hash();
     if actual != parts.hash {
         return Err(damage(format!("this line was changed: it hashes to {actual} and says {}", parts.hash)));
+    }
+    if parts.version > known {
+        return Err(newer(parts.version.into()));
     }
     if parts.seq != number {
         return Err(damage(format!("event {} stands where event {number} should", parts.seq)));
@@ -197,14 +221,20 @@ fn check<'l>(bytes: &'l [u8], path: &Path, before: &JournalPosition) -> Result<(
 }
 
 /// What a checked line says.
-fn parse<E: DeserializeOwned>(parts: &line::Parts<'_>, hash: &str, path: &Path) -> Result<Entry<E>, StoreError> {
+fn parse<E: Recorded>(parts: &line::Parts<'_>, hash: &str, path: &Path) -> Result<Entry<E>, StoreError> {
     let number = parts.seq;
     let damage = |problem: String| StoreError::corrupt(path, Some(number), problem);
     let unsupported = |problem: String| StoreError::Unsupported { path: path.to_owned(), line: Some(number), problem };
     let at = parts.at.parse().map_err(|fault| damage(format!("this line has no valid time: {fault}")))?;
     // The hash holds, so this is what was written: not damage, but an event of another version.
-    let event = serde_json::from_slice(parts.event)
-        .map_err(|fault| unsupported(format!("this Flowdrive does not know this event: {fault}")))?;
+    let event = if parts.version == E::VERSION {
+        serde_json::from_slice(parts.event).map_err(|fault| fault.to_string())
+    } else {
+        let old = serde_json::from_slice(parts.event).map_err(|fault| fault.to_string());
+        let new = old.and_then(|old| E::upgrade(parts.version, old));
+        new.and_then(|new| serde_json::from_value(new).map_err(|fault| fault.to_string()))
+    };
+    let event = event.map_err(|fault| unsupported(format!("this Flowdrive does not know this event: {fault}")))?;
     Ok(Entry { seq: number, at, prev: parts.prev.to_owned(), hash: hash.to_owned(), event })
 }
 

@@ -1,24 +1,23 @@
 //! Snapshots of a run's state: a short cut past the journal, never the truth. One that cannot be read is none.
 //!
-//! The file is `{"schemaVersion":1,"state":…}`. Must not: know what a state is.
+//! The file is `{"schemaVersion":1,"state":…,"digest":"sha256:…"}`; the digest is of all bytes before its name, so that
+//! a byte that changed makes it no snapshot. Must not: know what a state is.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
+use super::canonical::{DIGEST_LEN, digest_text, sha256_hex};
 use super::{StoreError, atomic};
 
 /// The version of the snapshots written here.
 pub const SNAPSHOT_VERSION: u32 = flowdrive_protocol::SCHEMA_VERSION;
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Written<'a, S> {
-    schema_version: u32,
-    state: &'a S,
-}
+const DIGEST: &[u8] = b",\"digest\":\"";
+const END: &[u8] = b"\"}\n";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,45 +32,64 @@ struct Probe {
     schema_version: u64,
 }
 
-/// The bytes of a snapshot, for [`write`].
-///
-/// # Errors
-/// When the state has no JSON form.
-pub fn encode<S: Serialize>(state: &S) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = serde_json::to_vec(&Written { schema_version: SNAPSHOT_VERSION, state })
-        .map_err(|source| StoreError::Encode { what: "a snapshot", source })?;
-    bytes.push(b'\n');
-    Ok(bytes)
+/// Passes on what is written, and keeps its digest.
+struct Hashing<W> {
+    inner: W,
+    hash: Sha256,
 }
 
-/// Replaces the file with bytes from [`encode`], all or nothing. With `durable` it also outlives a power cut.
-///
-/// # Errors
-/// What the disk refuses; the old file is then still there.
-pub fn write(path: &Path, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
-    atomic::replace(path, bytes, durable)
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
-/// [`encode`] and [`write`] in one.
+/// Replaces the file, all or nothing. With `durable` it also outlives a power cut. The state is written out piece by
+/// piece: a large one is never in memory a second time as text.
 ///
 /// # Errors
-/// As those.
+/// When the state has no JSON form, or what the disk refuses; the old file is then still there.
 pub fn save<S: Serialize>(path: &Path, state: &S, durable: bool) -> Result<(), StoreError> {
-    write(path, &encode(state)?, durable)
+    atomic::replace_with(path, durable, &mut |out| {
+        let mut out = Hashing { inner: out, hash: Sha256::new() };
+        write!(out, "{{\"schemaVersion\":{SNAPSHOT_VERSION},\"state\":").map_err(StoreError::io("write", path))?;
+        serde_json::to_writer(&mut out, state).map_err(|source| match source.io_error_kind() {
+            Some(kind) => StoreError::io("write", path)(io::Error::new(kind, source)),
+            None => StoreError::Encode { what: "a snapshot", source },
+        })?;
+        let digest = digest_text(&out.hash.finalize());
+        let tail = [DIGEST, digest.as_bytes(), END].concat();
+        out.inner.write_all(&tail).map_err(StoreError::io("write", path))
+    })
 }
 
-/// The state saved last. None, with a warning in the log, when there is no snapshot or it cannot be read: it can be
-/// rebuilt from the journal.
-///
-/// # Errors
-/// [`StoreError::Unsupported`] when a newer Flowdrive wrote it: this one would undo what it cannot see.
-pub fn load<S: DeserializeOwned>(path: &Path) -> Result<Option<S>, StoreError> {
+/// Whether the bytes end in their own digest.
+fn is_whole(bytes: &[u8]) -> bool {
+    let Some(body) =
+        bytes.strip_suffix(END).and_then(|rest| rest.len().checked_sub(DIGEST_LEN).map(|at| rest.split_at(at)))
+    else {
+        return false;
+    };
+    let (rest, digest) = body;
+    rest.strip_suffix(DIGEST).is_some_and(|state| sha256_hex(state).as_bytes() == digest)
+}
+
+/// The state saved last. None, with a warning in the log, when there is no snapshot, it cannot be read, or another version
+/// of Flowdrive wrote it: all of it is in the journal, which alone decides whether this version may go on with the run.
+#[must_use]
+pub fn load<S: DeserializeOwned>(path: &Path) -> Option<S> {
     let bytes = match read(path) {
         Ok(bytes) => bytes,
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return None,
         Err(fault) => {
             tracing::warn!(path = %path.display(), %fault, "snapshot not readable; rebuilding it from the journal");
-            return Ok(None);
+            return None;
         }
     };
     let known = u64::from(SNAPSHOT_VERSION);
@@ -79,22 +97,19 @@ pub fn load<S: DeserializeOwned>(path: &Path) -> Result<Option<S>, StoreError> {
         Ok(read) => (u64::from(read.schema_version), Ok(read.state)),
         Err(fault) => (serde_json::from_slice::<Probe>(&bytes).map_or(0, |probe| probe.schema_version), Err(fault)),
     };
-    if version > known {
-        return Err(StoreError::Unsupported {
-            path: path.to_owned(),
-            line: None,
-            problem: format!("this snapshot has schema version {version}; this Flowdrive knows {known}"),
-        });
-    }
     match outcome {
-        Ok(state) if version == known => Ok(Some(state)),
-        Ok(_) => {
-            tracing::warn!(path = %path.display(), version, "snapshot of an older version; rebuilding it from the journal");
-            Ok(None)
+        Ok(state) if version == known && is_whole(&bytes) => Some(state),
+        Ok(_) if version == known => {
+            tracing::warn!(path = %path.display(), "snapshot was changed; rebuilding it from the journal");
+            None
         }
-        Err(fault) => {
+        Err(fault) if version == known => {
             tracing::warn!(path = %path.display(), %fault, "snapshot does not parse; rebuilding it from the journal");
-            Ok(None)
+            None
+        }
+        _ => {
+            tracing::warn!(path = %path.display(), version, known, "snapshot of another version; reading the journal");
+            None
         }
     }
 }

@@ -40,6 +40,8 @@ pub fn request_stop(paths: &RunPaths, mode: StopMode) -> Result<(), StoreError> 
 /// version knows, such as an empty one made by hand, asks for a graceful stop.
 #[must_use]
 pub fn take_stop(paths: &RunPaths) -> Option<StopMode> {
+    // A link or a folder in its place is nobody's request.
+    fs::symlink_metadata(&paths.stop_request).ok().filter(fs::Metadata::is_file)?;
     // Renamed before it is read: what is read is then what is removed.
     let taken = paths.stop_request.with_extension("taken");
     faults::point("stop.take").and_then(|()| fs::rename(&paths.stop_request, &taken)).ok()?;

@@ -9,10 +9,14 @@ use serde_json::Value;
 
 use super::line::{self, Unreadable};
 use super::paths::RunPaths;
+use super::read::Recorded;
 use super::{StoreError, atomic, canonical, read};
 
 /// Problems listed at most; a journal of another format would have one for every line.
 pub const MAX_PROBLEMS: usize = 1000;
+
+/// The code of a line that only a newer Flowdrive can read.
+pub const WRONG_VERSION: &str = "wrong-version";
 
 /// What a check of a whole journal found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,13 +34,14 @@ pub struct Verification {
 ///
 /// # Errors
 /// When the journal cannot be read at all. What it holds is reported in the [`Verification`].
-pub fn verify(paths: &RunPaths, run_id: &RunId) -> Result<Verification, StoreError> {
+pub fn verify<E: Recorded>(paths: &RunPaths, run_id: &RunId) -> Result<Verification, StoreError> {
     let path = &paths.journal;
     let file = atomic::open_options().read(true).open(path).map_err(read::open_fault(paths, run_id))?;
     read::require_regular(&file, path)?;
     let mut source = BufReader::with_capacity(256 * 1024, file);
     let mut walk = Walk {
         path: path.display().to_string(),
+        newest: E::VERSION,
         line: 0,
         seq: Some(0),
         head: Some(line::genesis(run_id.as_str())),
@@ -63,6 +68,8 @@ pub fn verify(paths: &RunPaths, run_id: &RunId) -> Result<Verification, StoreErr
 
 struct Walk {
     path: String,
+    /// The newest version known.
+    newest: u32,
     /// Lines seen.
     line: u64,
     /// The number and hash of the line before; none when it was unreadable, so that one problem is reported once.
@@ -75,22 +82,21 @@ struct Walk {
 impl Walk {
     fn step(&mut self, bytes: &[u8]) {
         self.line += 1;
-        let parts = match line::split(bytes) {
+        let parts = match line::split(bytes, self.newest) {
             Ok(parts) => parts,
             Err(Unreadable::Malformed) => {
                 return self.unreadable("unparseable-line", "this line is not a journal entry");
             }
             Err(Unreadable::Version(version)) => {
-                let known = line::VERSION;
-                return self.unreadable(
-                    "wrong-version",
-                    &format!("this line has format version {version}; this Flowdrive knows {known}"),
-                );
+                let newer = self.newer(version);
+                return self.unreadable(WRONG_VERSION, &newer);
             }
         };
         let actual = parts.actual_hash();
         if actual != parts.hash {
             self.report("hash-mismatch", format!("the line hashes to {actual} and says {}", parts.hash));
+        } else if parts.version > self.newest {
+            self.report(WRONG_VERSION, self.newer(parts.version.into()));
         } else if let Some(problem) = form_problem(bytes, parts.at) {
             self.report("not-canonical", problem);
         }
@@ -103,6 +109,10 @@ impl Walk {
         self.seq = Some(parts.seq);
         self.head = Some(parts.hash.to_owned());
         self.last = parts.hash.to_owned();
+    }
+
+    fn newer(&self, version: u64) -> String {
+        format!("this line has format version {version}; this Flowdrive knows versions up to {}", self.newest)
     }
 
     fn unreadable(&mut self, code: &str, message: &str) {

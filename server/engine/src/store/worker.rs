@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flowdrive_protocol::ids::{TaskId, WorkerId};
+use flowdrive_protocol::time::Timestamp;
 use serde_json::Value;
 
 use super::canonical::sha256_hex;
@@ -116,6 +117,50 @@ pub fn publish_result(paths: &RunPaths, task: &TaskId, text: &str, durable: bool
     Ok(path)
 }
 
+/// What became of a published result's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultFile {
+    /// It is what was accepted.
+    AsAccepted,
+    /// It holds something else.
+    Changed,
+    /// It cannot be read.
+    Missing,
+}
+
+/// Looks at a published result, byte by byte.
+#[must_use]
+pub fn look_at_result(path: &Path, digest: &str) -> ResultFile {
+    let read = || {
+        let mut file = atomic::open_options().read(true).open(path)?;
+        super::read::require_regular(&file, path).map_err(io::Error::other)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        io::Result::Ok(bytes)
+    };
+    match read() {
+        Ok(bytes) if sha256_hex(&bytes) == digest => ResultFile::AsAccepted,
+        Ok(_) => ResultFile::Changed,
+        Err(_) => ResultFile::Missing,
+    }
+}
+
+/// [`look_at_result`] for many files: one that has the length it had, and was not written to since it was accepted, is
+/// taken for what it was. Who sets back a file's time is found by `verify` alone.
+#[must_use]
+pub fn glance_at_result(path: &Path, digest: &str, bytes: u64, accepted: Option<Timestamp>) -> ResultFile {
+    let Ok(meta) = fs::symlink_metadata(path) else { return ResultFile::Missing };
+    if !meta.is_file() || meta.len() != bytes {
+        return ResultFile::Changed;
+    }
+    // Published before it was recorded, so at the latest in the same millisecond.
+    let untouched = accepted.zip(meta.modified().ok()).is_some_and(|(accepted, written)| {
+        let after = Duration::from_millis(accepted.as_millis().saturating_add(1).max(0).unsigned_abs());
+        written <= UNIX_EPOCH + after
+    });
+    if untouched { ResultFile::AsAccepted } else { look_at_result(path, digest) }
+}
+
 /// Tells which published results a power cut, or somebody, took away. Made once for a run: it knows when the machine
 /// was started.
 #[derive(Debug)]
@@ -168,6 +213,15 @@ impl ResultCheck {
     fn look(&self, path: &Path) -> Option<Seen> {
         let found = fs::symlink_metadata(path).ok()?;
         Some(Seen { is_file: found.is_file(), bytes: found.len(), written: found.modified().ok() })
+    }
+
+    /// Whether a task's file was written to after its result was accepted. In whole seconds, as they are kept.
+    #[must_use]
+    pub fn is_touched(&self, paths: &RunPaths, task: &TaskId, accepted: Option<Timestamp>) -> bool {
+        let seen = self.look(&paths.result(task)).and_then(|found| found.written);
+        let accepted =
+            accepted.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_millis(at.as_millis().max(0).unsigned_abs())));
+        seen.zip(accepted).is_none_or(|(seen, accepted)| seen > accepted)
     }
 
     /// Whether a task's file is gone, or is not as long as what was accepted; and, where it was last written before the

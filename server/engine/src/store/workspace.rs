@@ -35,6 +35,14 @@ pub struct RunListing {
     pub modified: Option<Timestamp>,
 }
 
+impl RunListing {
+    /// Whether the folder is still there.
+    #[must_use]
+    pub fn exists(&self, workspace: &Workspace) -> bool {
+        fs::symlink_metadata(workspace.runs_dir().join(&self.name)).is_ok()
+    }
+}
+
 /// A file of the workspace, as evidence may cite it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkspaceFile {
@@ -93,14 +101,18 @@ impl Workspace {
     ///
     /// # Errors
     /// [`StoreError::RunNotFound`], also for a folder with nothing in it but what a crash at a run's birth leaves;
-    /// [`StoreError::Corrupt`] for a folder with content but no journal, and for symbolic links in place of folders.
+    /// [`StoreError::Corrupt`] for a folder with content but no journal, and for a symbolic link in its place;
+    /// [`StoreError::StateFolder`] where that is `.cw` itself, or `.cw/runs`.
     pub fn existing_run(&self, id: &RunId) -> Result<RunPaths, StoreError> {
         let paths = self.run(id);
         let missing = || StoreError::RunNotFound { run_id: id.clone(), path: paths.journal.clone() };
-        for dir in [&self.root.join(".cw"), &self.runs_dir(), &paths.dir] {
-            if !is_own_dir(dir)? {
+        for dir in [&self.root.join(".cw"), &self.runs_dir()] {
+            if !is_own_dir(dir).map_err(StoreError::of_workspace)? {
                 return Err(missing());
             }
+        }
+        if !is_own_dir(&paths.dir)? {
+            return Err(missing());
         }
         if was_planned(&paths)? { Ok(paths) } else { Err(missing()) }
     }
@@ -111,8 +123,10 @@ impl Workspace {
     /// What the disk refuses, and symbolic links in place of folders.
     pub fn list_runs(&self) -> Result<Vec<RunListing>, StoreError> {
         let runs = self.runs_dir();
-        if !is_own_dir(&self.root.join(".cw"))? || !is_own_dir(&runs)? {
-            return Ok(Vec::new());
+        for dir in [&self.root.join(".cw"), &runs] {
+            if !is_own_dir(dir).map_err(StoreError::of_workspace)? {
+                return Ok(Vec::new());
+            }
         }
         let mut listings = Vec::new();
         for entry in fs::read_dir(&runs).map_err(StoreError::io("list", &runs))? {
@@ -140,10 +154,10 @@ impl Workspace {
     pub fn create_run(&self, id: &RunId) -> Result<RunPaths, StoreError> {
         let paths = self.run(id);
         let cw = self.root.join(".cw");
-        atomic::ensure_dir(&cw)?;
+        atomic::ensure_dir(&cw).map_err(StoreError::of_workspace)?;
         ignore_in_git(&cw)?;
         let runs = self.runs_dir();
-        atomic::ensure_dir(&runs)?;
+        atomic::ensure_dir(&runs).map_err(StoreError::of_workspace)?;
         match fs::create_dir(&paths.dir) {
             Ok(()) => {}
             Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {
@@ -245,7 +259,7 @@ fn judge(fault: &io::Error) -> WorkspaceFile {
 }
 
 /// Whether a folder is there; a symbolic link or a file in its place is an error.
-fn is_own_dir(dir: &Path) -> Result<bool, StoreError> {
+pub(super) fn is_own_dir(dir: &Path) -> Result<bool, StoreError> {
     match fs::symlink_metadata(dir) {
         Ok(meta) if meta.is_dir() => Ok(true),
         Ok(meta) if meta.is_symlink() => {

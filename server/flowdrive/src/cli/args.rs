@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use flowdrive_protocol::feedback::{FeedbackStatus, Resolution};
 use flowdrive_protocol::ids::{AgentName, InputName, NodeId, RunId};
 
+use super::prune::PruneArgs;
+
 /// Drives multi-task AI-agent workflows.
 ///
 /// Exit codes of `drive`, `resume` and `demo`: 0 complete, 3 parked, 4 blocked, 5 in progress, 1 fault, 2 bad usage.
@@ -27,7 +29,7 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     /// What waits for a person's decision.
     Feedback(FeedbackArgs),
-    /// List the runs of a workspace, newest first.
+    /// List the runs of a workspace, newest first; or remove old ones.
     Runs(RunsArgs),
     /// Show a run: its phases, tasks and findings.
     Show(RunArgs),
@@ -144,12 +146,21 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct RunsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<RunsCommand>,
     /// How many at most.
     #[arg(long, value_name = "N", default_value = "20")]
     pub(crate) limit: NonZeroU32,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// Remove old runs. A run that is being driven is never touched.
+    Prune(PruneArgs),
 }
 
 #[derive(Debug, Args)]
@@ -309,7 +320,7 @@ fn input(text: &str) -> Result<(InputName, String), String> {
 }
 
 /// A value written as it is on the wire.
-fn wire<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(super) fn wire<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 

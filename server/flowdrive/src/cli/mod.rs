@@ -13,6 +13,7 @@ mod inputs;
 mod output;
 mod plan;
 mod progress;
+mod prune;
 mod runs;
 mod session;
 mod summary;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 pub(crate) use args::{AgentCommand, Cli, Command, FramingChoice, SchemaArgs, ServeArgs};
 
+use args::{RunsArgs, RunsCommand};
 use error::CliError;
 
 /// The exit code of a fault.
@@ -51,6 +53,7 @@ async fn dispatch(command: Command) -> Result<u8, CliError> {
         Command::Resume(args) => Box::pin(drive::resume(args)).await,
         Command::Preview(args) => plan::preview(args).await,
         Command::Feedback(args) => feedback::feedback(args).await,
+        Command::Runs(RunsArgs { command: Some(RunsCommand::Prune(args)), .. }) => prune::prune(args).await,
         Command::Runs(args) => runs::list(args).await,
         Command::Show(args) => runs::show(args).await,
         Command::Report(args) => runs::report(args).await,

@@ -11,6 +11,7 @@ use flowdrive_protocol::config::Config;
 use flowdrive_protocol::feedback::FeedbackRecord;
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::method::*;
+use flowdrive_protocol::prune::{PruneRunsParams, PruneRunsResult};
 use flowdrive_protocol::run::{DrivePreview, DriveResult, RunView, StopMode};
 
 type Answer<T> = Result<T, EngineError>;
@@ -29,6 +30,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     async fn list_feedback(&self, params: ListFeedbackParams) -> Answer<ListFeedbackResult>;
     async fn list_workflows(&self, params: ListWorkflowsParams) -> Answer<ListWorkflowsResult>;
     async fn verify_run(&self, params: VerifyRunParams) -> Answer<VerifyRunResult>;
+    async fn prune_runs(&self, params: PruneRunsParams) -> Answer<PruneRunsResult>;
     async fn doctor(&self, params: DoctorParams) -> Answer<DoctorResult>;
     async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> usize;
 }
@@ -76,6 +78,9 @@ impl Backend for Engine {
     }
     async fn verify_run(&self, params: VerifyRunParams) -> Answer<VerifyRunResult> {
         Self::verify_run(self, params).await
+    }
+    async fn prune_runs(&self, params: PruneRunsParams) -> Answer<PruneRunsResult> {
+        Self::prune_runs(self, params).await
     }
     async fn doctor(&self, params: DoctorParams) -> Answer<DoctorResult> {
         Self::doctor(self, params).await

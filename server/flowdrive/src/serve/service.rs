@@ -11,6 +11,7 @@ use flowdrive_engine::EngineError;
 use flowdrive_protocol::config::Config;
 use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::method::*;
+use flowdrive_protocol::prune::PruneRunsParams;
 use flowdrive_protocol::run::StopMode;
 use flowdrive_protocol::{MIN_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use futures::FutureExt;
@@ -96,6 +97,7 @@ methods! {
     on_list_feedback = LIST_FEEDBACK,
     on_list_workflows = LIST_WORKFLOWS,
     on_verify_run = VERIFY_RUN,
+    on_prune_runs = PRUNE_RUNS,
     on_doctor = DOCTOR,
     on_server_info = SERVER_INFO,
 }
@@ -173,6 +175,7 @@ impl Service {
             LIST_FEEDBACK => ask!(ListFeedbackParams, list_feedback),
             LIST_WORKFLOWS => ask!(ListWorkflowsParams, list_workflows),
             VERIFY_RUN => ask!(VerifyRunParams, verify_run),
+            PRUNE_RUNS => ask!(PruneRunsParams, prune_runs),
             DOCTOR => ask!(DoctorParams, doctor),
             SERVER_INFO => {
                 let params: ServerInfoParams = fault::params(method, params)?;

@@ -56,7 +56,7 @@ impl RunState {
             J::RunPlanned(_) => return Err(FoldError::PlannedTwice),
             J::DriveStarted { settings, .. } => {
                 self.settings = Some(settings.clone());
-                self.ended = None;
+                (self.ended, self.unfinished) = (None, true);
             }
             J::PhaseStarted { phase, .. } => self.phase_mut(phase)?.started = true,
             J::PhaseFinished { phase } => self.phase_mut(phase)?.finished = true,
@@ -96,6 +96,7 @@ impl RunState {
                 self.attempt_mut(task, worker)?.judged(Verdict::Accepted);
                 let state = &mut self.tasks[place];
                 state.accepted = Some((**result).clone());
+                state.accepted_at = Some(at);
                 state.source = Some(*source);
                 (state.refusal, state.guidance, state.transient) = (None, None, 0);
                 self.set_status(place, TaskStatus::Completed);
@@ -137,6 +138,7 @@ impl RunState {
             J::StopRequested { .. } => {}
             J::DriveFinished { status, reason } => {
                 self.ended = Some(Ended { status: *status, reason: reason.clone() });
+                self.unfinished = false;
             }
         }
         self.updated_at = at;

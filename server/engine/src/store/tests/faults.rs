@@ -72,7 +72,7 @@ fn check_and_go_on(bench: &Bench, durable: u64, plan: &str) {
     if let Ok(result) = std::fs::read_to_string(bench.paths.result(&TaskId::new("map:a").unwrap())) {
         assert!(!result.is_empty() && result.replace(RESULT, "").is_empty(), "{plan}: a result is whole");
     }
-    let position = snapshot::load::<JournalPosition>(&bench.paths.state).unwrap();
+    let position = snapshot::load::<JournalPosition>(&bench.paths.state);
     let all = read_entries::<Event>(&bench.paths, &bench.id, None).unwrap();
     assert!(all.position.seq >= durable, "{plan}: what was called durable is there");
     let (mut journal, rest) = Journal::<Event>::open(&bench.paths, &bench.id, position.clone()).unwrap();
@@ -80,7 +80,7 @@ fn check_and_go_on(bench: &Bench, durable: u64, plan: &str) {
     assert_eq!(rest.entries.len() as u64, all.position.seq - position.map_or(0, |position| position.seq), "{plan}");
     journal.append(&note("after")).unwrap();
     journal.sync_blocking().unwrap();
-    let found = verify(&bench.paths, &bench.id).unwrap();
+    let found = verify::<Event>(&bench.paths, &bench.id).unwrap();
     assert_eq!((found.events, found.problems), (all.position.seq + 1, vec![]), "{plan}");
     let left = std::fs::read_dir(&bench.paths.dir).unwrap().flatten();
     assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().starts_with(".tmp-")), "{plan}");

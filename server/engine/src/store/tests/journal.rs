@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{Bench, Event, any_event, note, run_id};
 use crate::EngineError;
-use crate::store::{Journal, JournalPosition, StoreError, TornTail, read_entries, verify};
+use crate::store::{Journal, JournalPosition, Recorded, StoreError, TornTail, read_entries, verify};
 
 #[test]
 fn what_is_appended_reads_back_and_later_parts_can_be_read_alone() {
@@ -35,7 +35,7 @@ fn what_is_appended_reads_back_and_later_parts_can_be_read_alone() {
     assert_eq!(loaded.entries, rest.entries);
     assert_eq!(reopened.append(&note("four")).unwrap().seq, 4);
     reopened.sync_blocking().unwrap();
-    let found = verify(&bench.paths, &bench.id).unwrap();
+    let found = verify::<Event>(&bench.paths, &bench.id).unwrap();
     assert_eq!((found.events, found.problems), (4, vec![]));
     assert_eq!(found.head, reopened.position().head);
 }
@@ -84,7 +84,7 @@ fn another_runs_journal_is_refused_at_its_first_line() {
     bench.journal(&[note("one")]);
     let fault = read_entries::<Event>(&bench.paths, &run_id("run-2"), None).unwrap_err();
     assert!(matches!(fault, StoreError::Corrupt { line: Some(1), .. }), "{fault}");
-    assert_eq!(verify(&bench.paths, &run_id("run-2")).unwrap().problems[0].code, "chain-broken");
+    assert_eq!(verify::<Event>(&bench.paths, &run_id("run-2")).unwrap().problems[0].code, "chain-broken");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_missing_journal_is_a_missing_run_for_readers_and_writers() {
     for fault in [
         read_entries::<Event>(&bench.paths, &bench.id, None).unwrap_err(),
         Journal::<Event>::open(&bench.paths, &bench.id, None).unwrap_err(),
-        verify(&bench.paths, &bench.id).unwrap_err(),
+        verify::<Event>(&bench.paths, &bench.id).unwrap_err(),
     ] {
         assert!(matches!(fault, StoreError::RunNotFound { .. }), "{fault}");
     }
@@ -129,6 +129,13 @@ fn an_intact_event_this_version_does_not_know_is_not_called_damage() {
         #[serde(rename = "type")]
         kind: String,
     }
+    impl Recorded for Newer {
+        const VERSION: u32 = Event::VERSION;
+
+        fn upgrade(_: u32, event: serde_json::Value) -> Result<serde_json::Value, String> {
+            Ok(event)
+        }
+    }
     let bench = Bench::new();
     let mut journal = Journal::<Newer>::create(&bench.paths, &bench.id).unwrap();
     journal.append(&Newer { kind: "done".into() }).unwrap();
@@ -136,7 +143,7 @@ fn an_intact_event_this_version_does_not_know_is_not_called_damage() {
     journal.write().unwrap();
     let fault = read_entries::<Event>(&bench.paths, &bench.id, None).unwrap_err();
     assert!(matches!(fault, StoreError::Unsupported { line: Some(2), .. }), "{fault}");
-    assert_eq!(verify(&bench.paths, &bench.id).unwrap().problems, []);
+    assert_eq!(verify::<Event>(&bench.paths, &bench.id).unwrap().problems, []);
 }
 
 #[tokio::test]
@@ -209,7 +216,7 @@ fn a_reader_during_writes_never_sees_half_an_entry() {
         }
         assert_eq!(seen, (rounds * batch) as u64);
     });
-    assert_eq!(verify(&bench.paths, &bench.id).unwrap().problems, []);
+    assert_eq!(verify::<Event>(&bench.paths, &bench.id).unwrap().problems, []);
 }
 
 proptest! {
@@ -233,7 +240,7 @@ proptest! {
         let reader = read_entries::<Event>(&bench.paths, &bench.id, None).unwrap();
         prop_assert_eq!(reader.torn, torn);
         prop_assert_eq!(std::fs::read(&bench.paths.journal).unwrap().len(), end, "a reader changes nothing");
-        let found = verify(&bench.paths, &bench.id).unwrap();
+        let found = verify::<Event>(&bench.paths, &bench.id).unwrap();
         prop_assert_eq!(found.problems.iter().map(|problem| problem.code.as_str()).collect::<Vec<_>>(),
             if torn.is_some() { vec!["torn-tail"] } else { vec![] });
 
@@ -244,7 +251,7 @@ proptest! {
         prop_assert_eq!(std::fs::read(&bench.paths.journal).unwrap(), &whole[..boundary]);
         journal.append(&Event::Done).unwrap();
         journal.write().unwrap();
-        prop_assert_eq!(verify(&bench.paths, &bench.id).unwrap().problems, vec![]);
+        prop_assert_eq!(verify::<Event>(&bench.paths, &bench.id).unwrap().problems, vec![]);
     }
 }
 
@@ -270,6 +277,6 @@ fn measure_a_long_journal() {
         println!("load {} entries: {:?}", loaded.entries.len(), began.elapsed());
     }
     let began = Instant::now();
-    let found = verify(&bench.paths, &bench.id).unwrap();
+    let found = verify::<Event>(&bench.paths, &bench.id).unwrap();
     println!("verify {} lines: {:?}", found.events, began.elapsed());
 }

@@ -34,7 +34,7 @@ proptest! {
         let fault = Journal::<Event>::open(&bench.paths, &bench.id, None).unwrap_err();
         prop_assert_eq!(line_at_fault(&fault), Some(line));
         prop_assert_eq!(&std::fs::read(&bench.paths.journal).unwrap(), &bytes, "a refused journal is left as it is");
-        let found = verify(&bench.paths, &bench.id).unwrap();
+        let found = verify::<Event>(&bench.paths, &bench.id).unwrap();
         prop_assert_eq!(found.problems[0].line, Some(line));
     }
 }
@@ -45,7 +45,7 @@ fn lines(bench: &Bench) -> Vec<String> {
 
 fn codes(bench: &Bench, lines: &[String]) -> Vec<(String, u64)> {
     std::fs::write(&bench.paths.journal, lines.join("\n") + "\n").unwrap();
-    let found = verify(&bench.paths, &bench.id).unwrap();
+    let found = verify::<Event>(&bench.paths, &bench.id).unwrap();
     assert_eq!(found.events, lines.len() as u64);
     found.problems.into_iter().map(|problem| (problem.code, problem.line.unwrap())).collect()
 }
@@ -90,6 +90,10 @@ fn verify_names_each_kind_of_problem_and_goes_on() {
 
     let mut newer = good.clone();
     newer[3] = newer[3].replace("\"v\":1}", "\"v\":2}");
+    assert_eq!(codes(&bench, &newer), [found("hash-mismatch", 4)], "changed, not of another version");
+    newer[3] = rehashed(&good[3], |line| line["v"] = 2.into());
+    assert_eq!(codes(&bench, &newer), [found("wrong-version", 4)]);
+    newer[3] = r#"{"seq":4,"shape":"another","v":2}"#.into();
     assert_eq!(codes(&bench, &newer), [found("wrong-version", 4)]);
 
     let mut renumbered = good.clone();
@@ -116,10 +120,18 @@ fn a_line_of_a_newer_version_is_unsupported_not_corrupt() {
     let bench = Bench::new();
     drop(bench.journal(&[note("one"), note("two")]));
     let mut newer = lines(&bench);
-    newer[1] = newer[1].replace("\"v\":1}", "\"v\":2}");
+    let changed = newer[1].replace("\"v\":1}", "\"v\":2}");
+    let forms = [rehashed(&newer[1], |line| line["v"] = 2.into()), r#"{"seq":2,"shape":"another","v":2}"#.into()];
+    for form in forms {
+        newer[1] = form;
+        std::fs::write(&bench.paths.journal, newer.join("\n") + "\n").unwrap();
+        let fault = read_entries::<Event>(&bench.paths, &bench.id, None).unwrap_err();
+        assert!(matches!(fault, StoreError::Unsupported { line: Some(2), .. }), "{fault}");
+    }
+    newer[1] = changed;
     std::fs::write(&bench.paths.journal, newer.join("\n") + "\n").unwrap();
     let fault = read_entries::<Event>(&bench.paths, &bench.id, None).unwrap_err();
-    assert!(matches!(fault, StoreError::Unsupported { line: Some(2), .. }), "{fault}");
+    assert!(matches!(fault, StoreError::Corrupt { line: Some(2), .. }), "{fault}");
 }
 
 #[cfg(unix)]

@@ -1,6 +1,7 @@
 //! Tests of the store as its callers use it. Those that need another process run this test binary again.
 
 mod canonical;
+mod ended;
 #[cfg(all(feature = "fault-injection", unix))]
 mod faults;
 mod files;
@@ -10,6 +11,7 @@ mod lock;
 mod names;
 mod python;
 mod snapshot;
+mod upgrade;
 mod worker;
 mod workspace;
 
@@ -21,7 +23,7 @@ use flowdrive_protocol::time::Timestamp;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Journal, RunPaths, Workspace};
+use super::{Journal, Recorded, RunPaths, Workspace};
 
 /// Stands in for the drive's events: the store does not know those.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,14 @@ pub(super) enum Event {
     Note { text: String, weight: f64, count: u64 },
     Many { items: Vec<Option<i64>> },
     Done,
+}
+
+impl Recorded for Event {
+    const VERSION: u32 = 1;
+
+    fn upgrade(from: u32, _: serde_json::Value) -> Result<serde_json::Value, String> {
+        Err(format!("there was no version {from}"))
+    }
 }
 
 pub(super) fn note(text: &str) -> Event {

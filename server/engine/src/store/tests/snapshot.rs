@@ -19,10 +19,10 @@ fn state(number: u64) -> State {
 fn what_is_saved_loads_and_what_cannot_be_read_is_none() {
     let bench = Bench::new();
     let path = &bench.paths.state;
-    assert_eq!(snapshot::load::<State>(path).unwrap(), None);
+    assert_eq!(snapshot::load::<State>(path), None);
     for durable in [true, false] {
         snapshot::save(path, &state(u64::from(durable)), durable).unwrap();
-        assert_eq!(snapshot::load::<State>(path).unwrap(), Some(state(u64::from(durable))));
+        assert_eq!(snapshot::load::<State>(path), Some(state(u64::from(durable))));
     }
     let whole = std::fs::read(path).unwrap();
     assert!(whole.starts_with(b"{\"schemaVersion\":1,\"state\":{"));
@@ -36,24 +36,32 @@ fn what_is_saved_loads_and_what_cannot_be_read_is_none() {
         b"{\"schemaVersion\":0,\"state\":{\"number\":1,\"filler\":\"\"}}",
     ] {
         std::fs::write(path, broken).unwrap();
-        assert_eq!(snapshot::load::<State>(path).unwrap(), None, "{}", String::from_utf8_lossy(broken));
+        assert_eq!(snapshot::load::<State>(path), None, "{}", String::from_utf8_lossy(broken));
     }
+    for at in (0..whole.len()).step_by(97) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 4;
+        std::fs::write(path, &flipped).unwrap();
+        assert_eq!(snapshot::load::<State>(path), None, "byte {at}");
+    }
+    std::fs::write(path, &whole).unwrap();
+    assert_eq!(snapshot::load::<State>(path), Some(state(0)));
     std::fs::remove_file(path).unwrap();
     std::fs::create_dir(path).unwrap();
-    assert_eq!(snapshot::load::<State>(path).unwrap(), None);
+    assert_eq!(snapshot::load::<State>(path), None);
 }
 
 #[test]
-fn a_newer_version_is_refused_whether_it_parses_or_not() {
+fn one_of_another_version_is_none_whether_it_parses_or_not() {
     let bench = Bench::new();
     let path = &bench.paths.state;
-    for newer in [
+    for other in [
         r#"{"schemaVersion":2,"state":{"number":1,"filler":"","later":true}}"#,
         r#"{"shape":"unknown","schemaVersion":99}"#,
+        r#"{"schemaVersion":0,"state":{"number":1,"filler":""}}"#,
     ] {
-        std::fs::write(path, newer).unwrap();
-        let fault = snapshot::load::<State>(path).unwrap_err();
-        assert!(matches!(fault, StoreError::Unsupported { .. }), "{fault}");
+        std::fs::write(path, other).unwrap();
+        assert_eq!(snapshot::load::<State>(path), None, "{other}");
     }
 }
 
@@ -85,7 +93,7 @@ fn a_reader_sees_one_whole_state_or_another() {
         let mut last = 0;
         loop {
             let ended = done.load(Ordering::SeqCst);
-            let found = snapshot::load::<State>(path).unwrap().unwrap();
+            let found = snapshot::load::<State>(path).unwrap();
             assert_eq!(found, state(found.number));
             assert!(found.number >= last);
             last = found.number;

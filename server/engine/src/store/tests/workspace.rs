@@ -101,8 +101,12 @@ fn links_in_place_of_run_folders_are_refused() {
         let place = bench.dir.path().join(level);
         fs::rename(&place, &target).unwrap();
         symlink(&target, &place).unwrap();
-        assert!(matches!(bench.workspace.existing_run(&bench.id), Err(StoreError::Corrupt { .. })), "{level}");
-        assert!(matches!(bench.workspace.create_run(&bench.id), Err(StoreError::Corrupt { .. })), "{level}");
+        let kind = if level == ".cw/runs/run-1" { "run-corrupt" } else { "workspace-invalid" };
+        for fault in
+            [bench.workspace.existing_run(&bench.id).unwrap_err(), bench.workspace.create_run(&bench.id).unwrap_err()]
+        {
+            assert_eq!(fault.kind().as_str(), kind, "{level}: {fault}");
+        }
         if level != ".cw/runs/run-1" {
             assert!(bench.workspace.list_runs().is_err(), "{level}");
         }

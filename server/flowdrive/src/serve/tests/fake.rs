@@ -9,6 +9,7 @@ use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::feedback::FeedbackRecord;
 use flowdrive_protocol::ids::{RunId, TaskId};
 use flowdrive_protocol::method::*;
+use flowdrive_protocol::prune::{PruneRunsParams, PruneRunsResult};
 use flowdrive_protocol::run::{DrivePreview, DriveResult, RunView};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -173,6 +174,11 @@ impl Backend for Fake {
 
     async fn verify_run(&self, params: VerifyRunParams) -> Result<VerifyRunResult, EngineError> {
         Ok(VerifyRunResult { run_id: params.run_id, ok: true, events: 0, head: String::new(), problems: Vec::new() })
+    }
+
+    async fn prune_runs(&self, params: PruneRunsParams) -> Result<PruneRunsResult, EngineError> {
+        Ok(from_json(json!({"dryRun": params.dry_run, "removed": [], "kept": 0, "cachedResults": 0, "leftovers": 0,
+            "bytes": 0})))
     }
 
     async fn doctor(&self, params: DoctorParams) -> Result<DoctorResult, EngineError> {
