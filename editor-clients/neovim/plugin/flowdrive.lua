@@ -19,6 +19,6 @@ end, {
   bang = true,
   desc = "Drive, preview, resume and stop agent workflows",
   complete = function(lead, line, position)
-    return require("flowdrive.commands").complete(lead, line, position)
+    return require("flowdrive.complete").complete(lead, line, position)
   end,
 })

@@ -17,7 +17,7 @@ local function run_id(message)
 end
 
 --- Ends the running server and starts the next one with these options.
-local function restart(init_options)
+local function restart(init_options, more)
   local client = session.client()
   if client then
     require("flowdrive.client").stop(client, 5000)
@@ -25,7 +25,7 @@ local function restart(init_options)
       return not session.client()
     end)
   end
-  session.configure(init_options)
+  session.configure(init_options, more)
   t.clear()
 end
 
@@ -98,7 +98,7 @@ t.test("the run buffer shows every task accepted", function()
   t.same(vim.fn.bufwinid(buffer) ~= -1, true, "in a window")
   t.eventually("the final view", function()
     local text = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), "\n")
-    return text:find("[complete]", 1, true) and select(2, text:gsub("✓", "")) == state_of(complete).planned
+    return text:find("✓ complete", 1, true) and select(2, text:gsub("\n  ✓ ", "")) == state_of(complete).planned
   end)
   t.same({ vim.bo[buffer].buftype, vim.bo[buffer].modifiable, vim.bo[buffer].modified }, { "nofile", false, false })
 end)
@@ -214,17 +214,33 @@ t.test("an agent that fails parks its tasks, and says how to go on", function()
   t.same(next(state_of(parked).feedback) ~= nil, true, "feedback is known")
 end)
 
-t.test("feedback is resolved by retry, with guidance, until none is open", function()
-  local open = vim.tbl_count(state_of(parked).feedback)
-  for _ = 1, open do
-    t.clear()
-    local task = assert(next(state_of(parked).feedback))
-    t.answers = { state_of(parked).feedback[task].task, "retry", "look in src" }
-    flowdrive("resolve " .. parked)
-    t.message("tries the task again")
-    t.same(t.prompts, { "Feedback", "Resolution", "Guidance for the next attempt: " })
-  end
-  t.same(state_of(parked).feedback, {})
+t.test("feedback is resolved by retry, with guidance: one chosen, one named, the rest alike", function()
+  local run = state_of(parked)
+  local open = vim.tbl_count(run.feedback)
+  t.same(open >= 4, true, "records: " .. open)
+  t.clear()
+  local chosen = run.feedback[assert(next(run.feedback))].task
+  t.answers = { chosen, "retry", "look in src" }
+  flowdrive("resolve " .. parked)
+  t.message(("%s: retry. %d records left."):format(chosen, open - 1))
+  t.same({ t.prompts[1], t.prompts[3] }, { "Feedback", "Guidance for the next attempt: " })
+  t.contains(t.prompts[2], "Resolution of " .. chosen)
+  t.clear()
+  local named = run.feedback[assert(next(run.feedback))].task
+  t.same(vim.tbl_contains(vim.fn.getcompletion("Flowdrive resolve " .. parked .. " ", "cmdline"), named), true, named)
+  t.same(vim.fn.getcompletion(("Flowdrive resolve %s %s re"):format(parked, named), "cmdline"), {
+    "retry",
+    "rejected",
+    "resolved",
+  })
+  flowdrive(("resolve %s %s retry read src/retry.py"):format(parked, named))
+  t.message(("%d records left"):format(open - 2))
+  t.same(t.prompts, {}, "nothing is asked for when all is given")
+  t.clear()
+  t.answers = { "retry", "look in src" }
+  vim.cmd("Flowdrive! resolve " .. parked)
+  t.message(("%d records: retry. `:Flowdrive resume %s` tries again."):format(open - 2, parked))
+  t.same(run.feedback, {})
   t.clear()
   flowdrive("resolve")
   t.message("no feedback waits for you here")

@@ -11,10 +11,12 @@ vim.opt.runtimepath:prepend(vim.fs.normalize(M.here .. "/../../../editor-clients
 vim.cmd.runtime("plugin/flowdrive.lua")
 vim.cmd.cd(M.workspace)
 
---- Configures the server: `init_options` as in its configuration file.
+--- Configures the server: `init_options` as in its configuration file. No question before a drive, unless asked for.
 ---@param init_options? table
-function M.configure(init_options)
-  require("flowdrive").setup({ cmd = { M.server, "serve", "--stdio" }, init_options = init_options })
+---@param more? flowdrive.Options
+function M.configure(init_options, more)
+  local options = { cmd = { M.server, "serve", "--stdio" }, init_options = init_options, confirm = false }
+  require("flowdrive").setup(vim.tbl_extend("force", options, more or {}))
 end
 
 ---@return vim.lsp.Client?
