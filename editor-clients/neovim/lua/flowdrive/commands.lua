@@ -81,7 +81,10 @@ end
 --- Closes a feedback record as a code action says; asks for the guidance or the note.
 ---@param about { workspace: string, runId: string, feedbackId: string, resolution: string }
 function M.resolve(about)
-  M.start("resolve", { words = { about.runId, about.feedbackId, about.resolution }, bang = false, root = about.workspace })
+  M.start(
+    "resolve",
+    { words = { about.runId, about.feedbackId, about.resolution }, bang = false, root = about.workspace }
+  )
 end
 
 --- Shows the report that a code action names.

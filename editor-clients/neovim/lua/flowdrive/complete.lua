@@ -25,9 +25,14 @@ local function ask_now(method, params)
     return nil
   end
   local found
-  local cancel = client_of.send(client, method, vim.tbl_extend("force", { workspace = root }, params or {}), function(_, answer)
-    found = answer or {}
-  end)
+  local cancel = client_of.send(
+    client,
+    method,
+    vim.tbl_extend("force", { workspace = root }, params or {}),
+    function(_, answer)
+      found = answer or {}
+    end
+  )
   if not vim.wait(PATIENCE_MS, function()
     return found ~= nil
   end, 5) then

@@ -7,12 +7,17 @@ local M = {}
 ---@field focus? boolean Move the cursor there. Default false.
 ---@field command? string The command that makes its window. Default `botright 15split`.
 
+---@alias flowdrive.AfterCrash
+---| "show" # start it again, and show where its runs stand
+---| "resume" # and carry them on
+---| "nothing" # only say so
+
 ---@class flowdrive.Options
 ---@field cmd? string[] The server's command line. Default `{ "flowdrive", "serve", "--stdio" }`.
 ---@field init_options? table Agents and limits, as in the server's configuration file.
 ---@field confirm? boolean Show the preview and ask before a drive starts. Default true.
 ---@field quickfix? boolean Put findings into a new quickfix list when a drive ends. Default true.
----@field after_crash? "show"|"resume"|"nothing" When the server dies while it drives: start it again and show where the run stands; also carry the run on; or only say so. Default "show".
+---@field after_crash? flowdrive.AfterCrash When the server dies while it drives. Default "show".
 ---@field run_buffer? flowdrive.RunBufferOptions
 
 ---@type flowdrive.Options
@@ -74,7 +79,10 @@ function M.setup(wanted)
     error("flowdrive: setup option cmd is empty; it is the server's program and its arguments", 0)
   end
   if wanted.after_crash and not vim.tbl_contains({ "show", "resume", "nothing" }, wanted.after_crash) then
-    error(('flowdrive: setup option after_crash must be "show", "resume" or "nothing", not %q'):format(wanted.after_crash), 0)
+    error(
+      ('flowdrive: setup option after_crash must be "show", "resume" or "nothing", not %q'):format(wanted.after_crash),
+      0
+    )
   end
   options = vim.tbl_deep_extend("force", vim.deepcopy(defaults), wanted)
 end

@@ -120,7 +120,10 @@ function M.on_server_exit(client_id, how, intended)
   local delay = M.note_death(root, vim.uv.now())
   if not delay then
     local log = vim.lsp.get_log_path()
-    return tell(said .. " It keeps ending, and is left alone; its log is in " .. log .. "." .. resume, vim.log.levels.ERROR)
+    return tell(
+      said .. " It keeps ending, and is left alone; its log is in " .. log .. "." .. resume,
+      vim.log.levels.ERROR
+    )
   end
   tell(said .. (" Starting it again in %.1f s."):format(delay / 1000), vim.log.levels.ERROR)
   vim.defer_fn(function()

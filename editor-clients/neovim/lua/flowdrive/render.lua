@@ -65,10 +65,13 @@ local function row(key, kind, id)
   ---@return flowdrive.Row
   function self.done()
     local text = (table.concat(pieces):gsub("[%s]+$", ""))
+    local spans = {}
     for _, span in ipairs(self.spans) do
-      span[2] = math.min(span[2], #text)
+      if span[1] < #text then
+        spans[#spans + 1] = { span[1], math.min(span[2], #text), span[3] }
+      end
     end
-    return { key = key, kind = kind, id = id, text = text, spans = self.spans }
+    return { key = key, kind = kind, id = id, text = text, spans = spans }
   end
   return self
 end
@@ -137,7 +140,10 @@ local function task_row(task, layout, now)
     line.add(task.source == "cache" and "reused  " or "sub-workflow  ", "FlowdriveTokens")
   end
   if task.status == "completed" and task.findings then
-    line.add(format.plural(task.findings, "finding") .. "  ", task.findings > 0 and "FlowdriveFindings" or "FlowdriveNote")
+    line.add(
+      format.plural(task.findings, "finding") .. "  ",
+      task.findings > 0 and "FlowdriveFindings" or "FlowdriveNote"
+    )
   elseif task.status == "failed" then
     line.add("parked: ", "FlowdriveParked")
   end

@@ -185,12 +185,20 @@ local keys = {
       go(-1, is_parked)
     end,
   },
-  { "<Tab>", "fold or unfold the phase", function()
-    pcall(vim.cmd.normal, { "za", bang = true })
-  end },
-  { "q", "close the window", function()
-    pcall(vim.cmd.close)
-  end },
+  {
+    "<Tab>",
+    "fold or unfold the phase",
+    function()
+      pcall(vim.cmd.normal, { "za", bang = true })
+    end,
+  },
+  {
+    "q",
+    "close the window",
+    function()
+      pcall(vim.cmd.close)
+    end,
+  },
 }
 
 local function help()
@@ -212,7 +220,12 @@ end
 ---@param buffer integer
 function M.map(buffer)
   for _, key in ipairs(keys) do
-    vim.keymap.set("n", key[1], key[3], { buffer = buffer, nowait = true, silent = true, desc = "flowdrive: " .. key[2] })
+    vim.keymap.set(
+      "n",
+      key[1],
+      key[3],
+      { buffer = buffer, nowait = true, silent = true, desc = "flowdrive: " .. key[2] }
+    )
   end
   vim.keymap.set("n", "g?", help, { buffer = buffer, nowait = true, silent = true, desc = "flowdrive: show the keys" })
 end

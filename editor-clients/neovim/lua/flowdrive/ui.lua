@@ -209,7 +209,9 @@ function M.quickfix_items(tasks, root)
   local items = {}
   for _, seen in ipairs(tasks) do
     for _, finding in ipairs(seen.findings or {}) do
-      local text = ("[%s] %s (%s)"):format(finding.severity, finding.summary or finding.id, seen.id):gsub("[\r\n]+", " ")
+      local text = ("[%s] %s (%s)")
+        :format(finding.severity, finding.summary or finding.id, seen.id)
+        :gsub("[\r\n]+", " ")
       local placed = false
       for _, evidence in ipairs(finding.evidence or {}) do
         if evidence.path then
