@@ -177,7 +177,7 @@ t.test("ten thousand events of a run of 2,000 tasks are drawn a few times, not t
   render.render = before
   t.same(drawings <= 3, true, "drawings: " .. drawings)
   t.contains(lines(buffer)[2], "6.2M tokens")
-  vim.cmd("only")
+  vim.cmd("silent! only")
 end)
 
 t.test("the cursor stays on its task while lines appear above it, in every window", function()
@@ -199,7 +199,7 @@ t.test("the cursor stays on its task while lines appear above it, in every windo
   t.contains(under(0), "p1:task-0003")
   t.contains(under(vim.fn.win_getid(vim.fn.winnr("#"))), "p2:task-0020")
   t.same(buffers.line_of("cursor", "p2:task-0020"), line + 4)
-  vim.cmd("only")
+  vim.cmd("silent! only")
 end)
 
 t.test("phases are folds, and one that was closed stays closed while the run goes on", function()
@@ -221,6 +221,33 @@ t.test("phases are folds, and one that was closed stays closed while the run goe
   t.contains(vim.fn.foldtextresult(first) .. lines(buffer)[first - 1], "Phase 1  1/5")
   vim.api.nvim_feedkeys("]]", "xt", false)
   t.contains(vim.api.nvim_get_current_line(), "Phase 2")
+end)
+
+t.test("a phase that is done folds once, where nobody is and not all has room", function()
+  local run = new_run("done", 2, 8)
+  vim.cmd("silent! only")
+  buffers.open(run, "botright 10split")
+  local buffer = vim.fn.bufnr("flowdrive://run/done")
+  local window = vim.fn.bufwinid(buffer)
+  local function closed(task)
+    return vim.api.nvim_win_call(window, function()
+      return vim.fn.foldclosed(buffers.line_of("done", task)) ~= -1
+    end)
+  end
+  for number = 1, 8 do
+    local task = ("p1:task-%04d"):format(number)
+    dispatch(run, task)
+    accept(run, task)
+  end
+  redraw(run, buffer)
+  t.same({ closed("p1:task-0001"), closed("p2:task-0001") }, { true, false })
+  vim.api.nvim_win_call(window, function()
+    vim.cmd("normal! zR")
+  end)
+  dispatch(run, "p2:task-0001")
+  redraw(run, buffer)
+  t.same(closed("p1:task-0001"), false, "not against the user's will")
+  vim.cmd("silent! only")
 end)
 
 t.test("a retried task, a reused one, tokens and a model are told; K tells the rest", function()

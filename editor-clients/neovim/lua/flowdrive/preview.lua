@@ -33,17 +33,39 @@ function M.question(preview, name)
   return ("Drive %s: %s?"):format(name, table.concat(parts, " "))
 end
 
+--- What would be run: each command line once, with how many tasks it is for.
+---@param preview flowdrive.protocol.DrivePreview
+---@return string[]
+local function invocations(preview)
+  local order, seen = {}, {}
+  for _, phase in ipairs(preview.plan) do
+    for _, planned in ipairs(phase.tasks) do
+      if planned.invocation and planned.status ~= "completed" then
+        local key = (planned.agent or "") .. "\n" .. planned.invocation
+        if not seen[key] then
+          seen[key] = { agent = planned.agent or "?", line = planned.invocation, tasks = 0 }
+          order[#order + 1] = seen[key]
+        end
+        seen[key].tasks = seen[key].tasks + 1
+      end
+    end
+  end
+  local lines = {}
+  for _, one in ipairs(order) do
+    lines[#lines + 1] = ("- **%s**, %s: `%s`"):format(one.agent, format.plural(one.tasks, "task"), one.line)
+  end
+  return lines
+end
+
 ---@param lines string[]
 ---@param planned flowdrive.protocol.PlannedTask
 local function add_task(lines, planned)
   local agent = planned.agent and (" by " .. planned.agent) or ""
   local cache = planned.cache.state ~= "off" and (", cache " .. planned.cache.state) or ""
-  lines[#lines + 1] = ("- `%s` %s%s%s"):format(planned.id, planned.status, agent, cache)
+  local status = planned.status ~= "pending" and (", " .. planned.status) or ""
+  lines[#lines + 1] = ("- `%s`%s%s%s"):format(planned.id, agent, status, cache)
   if planned.cache.reason then
     lines[#lines + 1] = "  " .. planned.cache.reason
-  end
-  if planned.invocation then
-    lines[#lines + 1] = "  `" .. planned.invocation .. "`"
   end
   for _, blocker in ipairs(planned.blockers or {}) do
     lines[#lines + 1] = "  In the way: " .. blocker
@@ -74,6 +96,11 @@ function M.lines(preview)
     for _, blocker in ipairs(preview.blockers) do
       lines[#lines + 1] = "- " .. blocker
     end
+  end
+  local commands = invocations(preview)
+  if #commands > 0 then
+    vim.list_extend(lines, { "", "## Agents", "" })
+    vim.list_extend(lines, commands)
   end
   for _, phase in ipairs(preview.plan) do
     local width = phase.width > 1 and (", %d at once"):format(phase.width) or ""

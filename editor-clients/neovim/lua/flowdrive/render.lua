@@ -197,7 +197,7 @@ local function header(run, now)
   local share = run.planned > 0 and run.completed / run.planned or 0
   local full = math.floor(share * BAR_CELLS + 0.5)
   counts.add(("━"):rep(full), "FlowdriveAccepted")
-  counts.add(("━"):rep(BAR_CELLS - full), "FlowdriveBar")
+  counts.add(("─"):rep(BAR_CELLS - full), "FlowdriveBar")
   counts.add(("  %d of %d tasks accepted"):format(run.completed, run.planned))
   if run.parked > 0 then
     counts.add((", %d parked"):format(run.parked), "FlowdriveParked")

@@ -1,5 +1,6 @@
 --- The live view of a run: one scratch buffer per run, `flowdrive://run/<id>`, redrawn at most ten times a second, and
 --- only in the lines that changed. Must not: keep state of a run, or send requests; its keys are in `flowdrive.run_keys`.
+local look = require("flowdrive.look")
 local render = require("flowdrive.render")
 local state = require("flowdrive.state")
 
@@ -13,6 +14,7 @@ local namespace = vim.api.nvim_create_namespace("flowdrive.run")
 ---@field run flowdrive.Run
 ---@field rows flowdrive.Row[] what the buffer shows
 ---@field due boolean whether a redraw is under way
+---@field folded table<string, true> phases that were folded when they were done
 
 ---@type table<integer, flowdrive.View> by buffer
 local views = {}
@@ -20,37 +22,6 @@ local views = {}
 local buffers = {}
 ---@type uv.uv_timer_t?
 local clock
-
-local highlights = {
-  FlowdriveTitle = "Title",
-  FlowdrivePhase = "Function",
-  FlowdriveTask = "Normal",
-  FlowdriveAgent = "Identifier",
-  FlowdriveTime = "Number",
-  FlowdriveTokens = "Comment",
-  FlowdriveFindings = "DiagnosticHint",
-  FlowdriveNote = "Comment",
-  FlowdriveReason = "DiagnosticWarn",
-  FlowdriveBar = "NonText",
-  FlowdrivePending = "Comment",
-  FlowdriveRunning = "DiagnosticInfo",
-  FlowdriveRetrying = "DiagnosticWarn",
-  FlowdriveAccepted = "DiagnosticOk",
-  FlowdriveParked = "DiagnosticError",
-  FlowdriveKey = "Special",
-}
-
---- Links each group to a standard one, where the colour scheme or the user has not said otherwise.
-function M.define_highlights()
-  for name, standard in pairs(highlights) do
-    vim.api.nvim_set_hl(0, name, { link = standard, default = true })
-  end
-  vim.api.nvim_create_autocmd("ColorScheme", {
-    group = vim.api.nvim_create_augroup("flowdrive.highlights", { clear = true }),
-    desc = "flowdrive: a colour scheme clears the groups of plugins",
-    callback = M.define_highlights,
-  })
-end
 
 ---@return integer milliseconds since 1970
 local function now()
@@ -192,9 +163,32 @@ local function draw_rows(buffer, rows)
   restore(places, rows)
 end
 
+--- Folds a phase that is done, once, in windows that are too low for all and where nobody is: what runs stays in view.
+---@param buffer integer
+local function fold_done(buffer)
+  local view = views[buffer]
+  for _, phase in ipairs(view.run.phases) do
+    if not view.folded[phase.id] and phase.total > 0 and phase.completed >= phase.total then
+      view.folded[phase.id] = true
+      for _, window in ipairs(vim.fn.win_findbuf(buffer)) do
+        if window ~= vim.api.nvim_get_current_win() and vim.api.nvim_win_get_height(window) < #view.rows then
+          vim.api.nvim_win_call(window, function()
+            for number, row in ipairs(view.rows) do
+              if row.kind == "phase" and row.id == phase.id then
+                vim.cmd(("silent! %dfoldclose"):format(number))
+              end
+            end
+          end)
+        end
+      end
+    end
+  end
+end
+
 ---@param buffer integer
 local function draw(buffer)
   draw_rows(buffer, render.render(views[buffer].run, now()))
+  fold_done(buffer)
 end
 
 --- Redraws the elapsed times while something runs and is seen.
@@ -290,30 +284,12 @@ function M.find_row(from, direction, fits)
   end
 end
 
---- How a window that shows a run looks.
-local function dress_window()
-  local window = vim.wo[0][0]
-  window.number = false
-  window.relativenumber = false
-  window.wrap = false
-  window.list = false
-  window.spell = false
-  window.signcolumn = "no"
-  window.foldcolumn = "0"
-  window.cursorline = true
-  window.foldmethod = "expr"
-  window.foldexpr = "v:lua.require'flowdrive.run_buffer'.foldexpr()"
-  window.foldlevel = 99
-  window.foldtext = ""
-  window.fillchars = "fold: "
-end
-
 ---@param run flowdrive.Run
 ---@return integer
 local function create(run)
   local buffer = vim.api.nvim_create_buf(false, true)
   buffers[run.id] = buffer
-  views[buffer] = { run = run, rows = {}, due = false }
+  views[buffer] = { run = run, rows = {}, due = false, folded = {} }
   vim.api.nvim_buf_set_name(buffer, "flowdrive://run/" .. run.id)
   vim.bo[buffer].buftype = "nofile"
   vim.bo[buffer].bufhidden = "hide"
@@ -326,7 +302,7 @@ local function create(run)
     group = group,
     buffer = buffer,
     desc = "flowdrive: the look of a run's window",
-    callback = dress_window,
+    callback = look.dress_window,
   })
   vim.api.nvim_create_autocmd({ "BufWinEnter", "WinEnter" }, {
     group = group,
@@ -354,7 +330,7 @@ end
 ---@param run flowdrive.Run
 ---@return integer
 function M.buffer(run)
-  M.define_highlights()
+  look.define_highlights()
   local buffer = buffers[run.id]
   if not buffer or not vim.api.nvim_buf_is_valid(buffer) then
     buffer = create(run)

@@ -114,6 +114,7 @@ function M.scratch(name, lines, filetype, context)
   M.make_room(context)
   local buffer = fill(name, lines, filetype)
   vim.api.nvim_win_set_buf(0, buffer)
+  vim.wo[0][0].conceallevel = 2
   return buffer
 end
 
@@ -132,6 +133,7 @@ function M.show_beside(name, lines, filetype)
   vim.wo[window].number = false
   vim.wo[window].relativenumber = false
   vim.wo[window].signcolumn = "no"
+  vim.wo[window].conceallevel = 2
   vim.cmd.redraw()
   return function()
     if vim.api.nvim_win_is_valid(window) then
