@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the real editors that the tests in this folder drive, each at a pinned version, into a cache folder.
-# Usage: setup.sh [neovim|vscode]...   (both when none is named)
+# Usage: setup.sh [neovim|vscode|emacs]...   (all when none is named)
 # FLOWDRIVE_CACHE names the folder (default: .cache at the root of the repository). A second call finds everything
 # there and asks the network for nothing. Must not: install anything into the user's home.
 set -euo pipefail
@@ -183,11 +183,20 @@ setup_vscode() {
   fi
 }
 
-[ $# -gt 0 ] || set -- neovim vscode
+# Optional: the tests in Emacs are skipped, and say so, where it is not there.
+setup_emacs() {
+  if command -v emacs >/dev/null && emacs --batch --eval "(require 'eglot)" >/dev/null 2>&1; then return 0; fi
+  if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+    (apt_install emacs-nox elpa-eglot) || true
+  fi
+}
+
+[ $# -gt 0 ] || set -- neovim vscode emacs
 for part in "$@"; do
   case $part in
     neovim) setup_neovim ;;
     vscode) setup_vscode ;;
-    *) fail "unknown part '$part': neovim or vscode" ;;
+    emacs) setup_emacs ;;
+    *) fail "unknown part '$part': neovim, vscode or emacs" ;;
   esac
 done
