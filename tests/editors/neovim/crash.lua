@@ -59,7 +59,8 @@ end)
 t.test("the interrupted run is resumed to its end by the next server", function()
   restart({ defaultAgent = "builtin:survey" })
   flowdrive("resume " .. interrupted)
-  t.message(interrupted .. " is complete")
+  t.message("quick-survey complete, 5 of 5")
+  t.same(require("flowdrive.runs").get(interrupted).status, "complete")
 end)
 
 t.test("what another process did meanwhile is caught up on, event by event", function()
@@ -104,7 +105,7 @@ t.test("with after_crash = resume the drive goes on by itself", function()
     return #session.sleepers(folder) > before and run.driven_here
   end)
   vim.cmd("Flowdrive! stop " .. run.id)
-  t.message("stopped.")
+  t.message("quick-survey stopped, 0 of 5")
 end)
 
 t.test("with after_crash = nothing it is only said", function()

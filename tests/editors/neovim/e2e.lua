@@ -11,10 +11,14 @@ end
 t.capture_messages()
 t.script_prompts()
 
---- The run that the newest message is about.
-local function run_id(message)
-  return assert(message.text:match("flowdrive: (%S+) is "), message.text)
-end
+--- `User` autocommands, in the order they came.
+local announced = {}
+vim.api.nvim_create_autocmd("User", {
+  pattern = "Flowdrive*",
+  callback = function(args)
+    announced[#announced + 1] = { name = args.match, data = args.data }
+  end,
+})
 
 local progress = {}
 vim.api.nvim_create_autocmd("LspProgress", {
@@ -59,22 +63,14 @@ t.test("an agent configuration that the server refuses is said, and leaves no se
   restart()
 end)
 
---- `User` autocommands, in the order they came.
-local announced = {}
-vim.api.nvim_create_autocmd("User", {
-  pattern = "Flowdrive*",
-  callback = function(args)
-    announced[#announced + 1] = { name = args.match, data = args.data }
-  end,
-})
-
 local complete
 t.test("a drive asks for the workflow and its inputs, and completes", function()
   progress = {}
   t.answers = { "quick-survey", session.question }
   flowdrive("drive")
-  local message = t.message("is complete")
-  complete = run_id(message)
+  local message = t.message("quick-survey complete, 5 of 5. :Flowdrive report")
+  complete = announced[#announced].data.run_id
+  t.same(#message.text <= vim.v.echospace, true, "the message fits a window of 80 columns")
   t.same(t.prompts[1], "Workflow")
   t.contains(t.prompts[2], "question (string)")
   t.same(message.level, vim.log.levels.INFO)
@@ -197,7 +193,7 @@ t.test("a preview of a finished run, and its resume, say complete", function()
   end)
   t.contains(table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n"), "Next: **complete**")
   flowdrive("resume " .. complete)
-  t.message(complete .. " is complete")
+  t.message("quick-survey complete, 5 of 5")
 end)
 
 t.test("every position completes from the running server", function()
@@ -287,10 +283,10 @@ t.test("a drive shows its preview first; Cancel starts nothing, Start starts it,
   t.clear()
   t.answers = { "Start" }
   flowdrive(('drive quick-survey question="%s"'):format(session.question))
-  t.message("is complete")
+  t.message("quick-survey complete, 5 of 5")
   t.clear()
   vim.cmd(('Flowdrive! drive quick-survey question="%s"'):format(session.question))
-  t.message("is complete")
+  t.message("quick-survey complete, 5 of 5")
   t.same(t.prompts, {})
   vim.ui.select = select
 end)
@@ -330,8 +326,8 @@ local parked
 t.test("an agent that fails parks its tasks, and says how to go on", function()
   restart({ agents = { broken = { command = { "false" } } }, defaultAgent = "broken" })
   flowdrive(('drive quick-survey question="%s"'):format(session.question))
-  local message = t.message("is parked")
-  parked = run_id(message)
+  local message = t.message("quick-survey parked, 0 of 5. :Flowdrive resolve")
+  parked = announced[#announced].data.run_id
   t.same(message.level, vim.log.levels.WARN)
   t.contains(message.text, ":Flowdrive resolve")
   t.same(next(state_of(parked).feedback) ~= nil, true, "feedback is known")
@@ -383,7 +379,7 @@ end)
 t.test("with an agent that works, the parked run is resumed to its end", function()
   restart({ defaultAgent = "builtin:survey" })
   flowdrive("resume " .. parked)
-  t.message(parked .. " is complete")
+  t.message("quick-survey complete, 5 of 5")
   t.same(state_of(parked).status, "complete")
 end)
 
@@ -403,7 +399,7 @@ t.test("a drive is stopped at once, its agents are gone, and the status line fol
   local folder, run = session.sleeping_drive()
   t.contains(require("flowdrive").status(), "flowdrive 0/" .. run.planned)
   vim.cmd("Flowdrive! stop")
-  t.message("stopped")
+  t.message("quick-survey stopped, 0 of 5. :Flowdrive resume")
   for _, pid in ipairs(session.sleepers(folder)) do
     t.same(session.alive(pid), false, "agent " .. pid .. " lives")
   end

@@ -289,6 +289,15 @@ t.test("a retried task, a reused one, tokens and a model are told; K tells the r
   t.contains(shown, "What its agent is doing:\n   reading 11\n")
   t.contains(shown, "reading 40")
   vim.api.nvim_feedkeys("q", "xt", false)
+  apply(run, "taskDispatched", {
+    taskId = "p1:task-0001",
+    workerId = "w",
+    phase = "p1",
+    agent = "tester",
+    attempt = 2,
+  })
+  redraw(run, buffer)
+  t.contains(table.concat(lines(buffer), "\n"), "attempt 2  after: no evidence")
   t.same(vim.api.nvim_get_current_buf(), buffer)
 end)
 

@@ -50,27 +50,26 @@ local function confirm(context, params, name)
   end
 end
 
+--- How a drive ended, in one line: a longer message would have to be confirmed with a key. What comes next is left out
+--- where there is no room for it.
 ---@param result flowdrive.protocol.DriveResult
 ---@return string text
 ---@return integer level
 local function outcome(result)
-  local text = ("%s is %s: %d of %s accepted"):format(
-    result.runId,
-    result.status,
-    result.completedWorkers,
-    format.plural(result.plannedWorkers, "task")
-  )
+  local how = result.stopped and "stopped" or result.status
+  local text = ("%s %s, %d of %d"):format(result.workflowId, how, result.completedWorkers, result.plannedWorkers)
+  local next_step = ""
   if result.stopped then
-    text = text .. ", stopped. `:Flowdrive resume` carries it on."
+    next_step = ". :Flowdrive resume"
   elseif result.status == "parked" then
-    text = text .. (", %d parked. `:Flowdrive resolve` decides on them."):format(result.parkedWorkers)
+    next_step = ". :Flowdrive resolve"
   elseif result.status == "complete" then
-    text = text .. ". `:Flowdrive report` shows the report."
-  else
-    text = text .. "."
+    next_step = ". :Flowdrive report"
+  elseif result.reason then
+    next_step = ". " .. format.one_line(result.reason)
   end
-  if result.reason then
-    text = text .. "\n" .. result.reason
+  if #"flowdrive: " + #text + #next_step <= vim.v.echospace or result.status == "blocked" then
+    text = text .. next_step
   end
   return text, result.status == "complete" and vim.log.levels.INFO or vim.log.levels.WARN
 end

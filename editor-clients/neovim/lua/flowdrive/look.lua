@@ -4,7 +4,6 @@ local M = {}
 local highlights = {
   FlowdriveTitle = "Title",
   FlowdrivePhase = "Function",
-  FlowdriveTask = "Normal",
   FlowdriveAgent = "Identifier",
   FlowdriveTime = "Number",
   FlowdriveTokens = "Comment",

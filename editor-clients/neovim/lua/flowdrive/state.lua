@@ -13,6 +13,7 @@ local LOG_LINES = 30
 ---@field attempt integer
 ---@field agent? string
 ---@field text? string the newest line worth showing
+---@field refused? string why the attempt before was refused
 ---@field log? string[] the newest lines of what its agent is doing
 ---@field findings? integer
 ---@field tokens? integer what its accepted result used, as the agent said
@@ -164,7 +165,9 @@ function handlers.taskDispatched(run, event)
   if task.status == "failed" then
     run.parked = math.max(run.parked - 1, 0)
   end
-  task.status, task.attempt, task.agent, task.text, task.log = "running", event.attempt, event.agent, nil, nil
+  task.status, task.attempt, task.agent, task.log = "running", event.attempt, event.agent, nil
+  -- Until its agent says something, what the attempt before was refused for is the most one can say.
+  task.text = event.attempt > 1 and task.refused and ("after: " .. task.refused) or nil
   task.started, task.ended = format.milliseconds(event.at), nil
 end
 
@@ -195,8 +198,8 @@ end
 
 function handlers.taskRetrying(run, event)
   local task = task_of(run, event.taskId)
-  task.status, task.ended = "retrying", format.milliseconds(event.at)
-  task.text = ("attempt %d of %d: %s"):format(event.attempt, event.maxAttempts, M.one_line(event.reason))
+  task.status, task.ended, task.refused = "retrying", format.milliseconds(event.at), M.one_line(event.reason)
+  task.text = ("attempt %d of %d: %s"):format(event.attempt, event.maxAttempts, task.refused)
 end
 
 function handlers.taskParked(run, event)
