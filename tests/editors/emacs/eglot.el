@@ -29,11 +29,17 @@
 (defun flowdrive-drive (workflow question)
   "Drives WORKFLOW to answer QUESTION about the project of this buffer."
   (interactive "sWorkflow: \nsQuestion: ")
-  (eglot-execute-command
-   (eglot--current-server-or-lose) "flowdrive.drive"
-   (vector (list :workspace (directory-file-name (expand-file-name (project-root (project-current))))
-                 :workflow (list :id workflow)
-                 :inputs (list :question question)))))
+  (jsonrpc-async-request
+   (eglot--current-server-or-lose) :workspace/executeCommand
+   (list :command "flowdrive.drive"
+         :arguments (vector (list :workspace (directory-file-name (expand-file-name (project-root (project-current))))
+                                  :workflow (list :id workflow)
+                                  :inputs (list :question question))))
+   :timeout (* 24 60 60)
+   :error-fn (lambda (problem) (message "Flowdrive: %s" (plist-get problem :message)))
+   :success-fn (lambda (answer)
+                 (message "Flowdrive: %s is %s; %s" (plist-get answer :runId) (plist-get answer :status)
+                          (plist-get answer :reportPath)))))
 ;; ----------------------------------------------------------------------------
 
 (defun server-pid ()
@@ -51,14 +57,14 @@
   (eventually "the connection" #'eglot-managed-p)
   (setq pid (server-pid)))
 
-(defvar answer nil)
+(defvar said nil "The messages, newest first.")
+(advice-add 'message :before (lambda (&rest words) (when (car words) (push (apply #'format words) said))))
 
 (deftest "a drive, as a command of the server, is answered when it ends"
-  ;; Eglot waits for a command's answer no longer than `jsonrpc-default-request-timeout' seconds.
-  (let ((jsonrpc-default-request-timeout 60))
-    (setq answer (flowdrive-drive "quick-survey" "where is the retry limit decided")))
-  (unless (equal (plist-get answer :status) "complete")
-    (error "status: %S" answer)))
+  (flowdrive-drive "quick-survey" "where is the retry limit decided")
+  (eventually "the answer" (lambda () (seq-some (lambda (text) (string-prefix-p "Flowdrive: " text)) said)))
+  (unless (seq-some (lambda (text) (string-match-p "\\`Flowdrive: quick-survey-.* is complete; " text)) said)
+    (error "said: %S" said)))
 
 (deftest "findings are Flymake diagnostics, at the lines that say so"
   (flymake-mode 1)
@@ -75,8 +81,14 @@
         (error "line %s does not say so" line)))))
 
 (deftest "the report is where the answer says"
-  (unless (file-readable-p (plist-get answer :reportPath))
-    (error "no report: %S" answer)))
+  (let ((text (seq-find (lambda (text) (string-prefix-p "Flowdrive: " text)) said)))
+    (unless (file-readable-p (cadr (split-string text "; ")))
+      (error "no report: %S" text))))
+
+(deftest "a fault of the server is said"
+  (setq said nil)
+  (flowdrive-drive "no-such-workflow" "x")
+  (eventually "the fault" (lambda () (seq-some (lambda (text) (string-match-p "Flowdrive: .*no-such-workflow" text)) said))))
 
 (deftest "shutting Eglot down leaves no server"
   (eglot-shutdown (eglot--current-server-or-lose))

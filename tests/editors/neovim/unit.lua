@@ -220,10 +220,18 @@ t.test("findings become quickfix items at the places they cite", function()
       },
     },
     { id = "map" },
+    {
+      id = "other",
+      findings = {
+        { id = "f7", summary = "two lines", severity = "P1", evidence = { { path = "src/a.rs", line = 3 } } },
+        { id = "f8", summary = "two lines", severity = "P1", evidence = { { path = "src/a.rs", line = 9 } } },
+      },
+    },
   }, "/w")
   t.same(items, {
-    { filename = "/w/src/a.rs", lnum = 3, end_lnum = 4, text = "[P1] two lines (verdict)", type = "E" },
-    { text = "[none] nowhere (verdict)", type = "N", valid = 0 },
+    { filename = "/w/src/a.rs", lnum = 3, end_lnum = 4, text = "[P1] two lines (verdict, 1 more)", type = "E" },
+    { text = "nowhere (verdict)", type = "N", valid = 0 },
+    { filename = "/w/src/a.rs", lnum = 9, text = "[P1] two lines (other)", type = "E" },
   })
 end)
 

@@ -187,7 +187,7 @@ function M.run(context, named, about)
   local found = vim.tbl_filter(fits, M.request(context, "listRuns", {}).runs)
   if #found == 0 then
     error(about.none, 0)
-  elseif #found == 1 and about.fits then
+  elseif #found == 1 then
     return found[1].runId
   end
   return ui.select(found, about.prompt, M.run_label).runId

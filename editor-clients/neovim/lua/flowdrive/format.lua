@@ -66,6 +66,17 @@ function M.one_line(text)
   return vim.trim((tostring(text == vim.NIL and "" or text or ""):gsub("[%s%c]+", " ")))
 end
 
+--- At most this many characters of a text, with `…` for what was cut.
+---@param text string
+---@param most integer
+---@return string
+function M.shorten(text, most)
+  if vim.fn.strchars(text) <= most then
+    return text
+  end
+  return vim.fn.strcharpart(text, 0, most - 1) .. "…"
+end
+
 --- `1 task`, `2 tasks`.
 ---@param count integer
 ---@param what string

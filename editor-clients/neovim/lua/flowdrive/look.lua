@@ -46,7 +46,7 @@ function M.dress_window()
   window.foldexpr = "v:lua.require'flowdrive.run_buffer'.foldexpr()"
   window.foldlevel = 99
   window.foldtext = ""
-  window.fillchars = "fold: "
+  window.fillchars = "fold: ,eob: "
 end
 
 return M

@@ -68,7 +68,11 @@ local function choose_records(context, id, named)
   end
   return {
     ui.select(open, "Feedback", function(record)
-      return ("[%s] %s: %s"):format(record.severity, record.taskId or record.id, format.one_line(record.message))
+      return ("[%s] %s: %s"):format(
+        record.severity,
+        record.taskId or record.id,
+        format.shorten(format.one_line(record.message), 100)
+      )
     end),
   }
 end
@@ -88,7 +92,7 @@ M.resolve = {
     if not resolution then
       local first = records[1]
       local about = #records > 1 and format.plural(#records, "record")
-        or ("%s: %s"):format(first.taskId or first.id, format.one_line(first.message))
+        or ("%s: %s"):format(first.taskId or first.id, format.shorten(format.one_line(first.message), 100))
       resolution = ui.select(resolutions, "Resolution of " .. about, function(choice)
         return choice.label
       end).id

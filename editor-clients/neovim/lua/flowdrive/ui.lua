@@ -114,7 +114,12 @@ function M.scratch(name, lines, filetype, context)
   M.make_room(context)
   local buffer = fill(name, lines, filetype)
   vim.api.nvim_win_set_buf(0, buffer)
-  vim.wo[0][0].conceallevel = 2
+  local window = vim.wo[0][0]
+  window.conceallevel = 2
+  window.number = false
+  window.relativenumber = false
+  window.linebreak = true
+  window.breakindent = true
   return buffer
 end
 
@@ -203,34 +208,56 @@ end
 
 local severities = { P0 = "E", P1 = "E", P2 = "W", P3 = "I", none = "N" }
 
---- A run's findings as quickfix items: one per place cited, or one without a place. Pure.
+--- A run's findings as quickfix items: one per place cited, or one without a place. What several tasks say alike is there
+--- once, as in the report. Pure.
 ---@param tasks flowdrive.protocol.TaskView[]
 ---@param root string
 ---@return table[]
 function M.quickfix_items(tasks, root)
-  local items = {}
+  local items, said_by, known = {}, {}, {}
+  ---@param task_id string
+  ---@param severity string
+  ---@param claim string
+  ---@param place? flowdrive.protocol.Evidence
+  local function add(task_id, severity, claim, place)
+    local key = table.concat({ severity, claim, place and place.path or "", place and place.line or "" }, "\n")
+    local number = known[key]
+    if number then
+      if not vim.tbl_contains(said_by[number], task_id) then
+        table.insert(said_by[number], task_id)
+      end
+      return
+    end
+    local item = { text = claim, type = severities[severity] or "N" }
+    if place then
+      item.filename, item.lnum = vim.fs.joinpath(root, place.path), place.line or 1
+      item.end_lnum = place.endLine
+    else
+      item.valid = 0
+    end
+    items[#items + 1] = item
+    said_by[#items], known[key] = { task_id }, #items
+  end
   for _, seen in ipairs(tasks) do
     for _, finding in ipairs(seen.findings or {}) do
-      local text = ("[%s] %s (%s)")
-        :format(finding.severity, finding.summary or finding.id, seen.id)
-        :gsub("[\r\n]+", " ")
+      local label = finding.severity ~= "none" and ("[%s] "):format(finding.severity) or ""
+      local claim = label .. (finding.summary or finding.id):gsub("[\r\n]+", " ")
       local placed = false
       for _, evidence in ipairs(finding.evidence or {}) do
         if evidence.path then
           placed = true
-          items[#items + 1] = {
-            filename = vim.fs.joinpath(root, evidence.path),
-            lnum = evidence.line or 1,
-            end_lnum = evidence.endLine,
-            text = text,
-            type = severities[finding.severity] or "N",
-          }
+          add(seen.id, finding.severity, claim, evidence)
         end
       end
       if not placed then
-        items[#items + 1] = { text = text, type = severities[finding.severity] or "N", valid = 0 }
+        add(seen.id, finding.severity, claim)
       end
     end
+  end
+  for number, item in ipairs(items) do
+    local others = #said_by[number] - 1
+    local more = others > 0 and (", %d more"):format(others) or ""
+    item.text = ("%s (%s%s)"):format(item.text, said_by[number][1], more)
   end
   return items
 end
