@@ -49,6 +49,33 @@ t.test("loading the plugin defines the command and loads no code", function()
   t.same(out.stdout, "2 false", "command defined, code loaded")
 end)
 
+t.test("a Neovim that is too old is told in one line, by the command and by setup()", function()
+  local out = vim
+    .system({
+      vim.v.progpath,
+      "--clean",
+      "--headless",
+      "--cmd",
+      "lua local has = vim.fn.has; vim.fn.has = function(what) return what == 'nvim-0.10' and 0 or has(what) end",
+      "--cmd",
+      "set runtimepath^=" .. vim.fn.fnameescape(vim.fs.normalize(here .. "/../../../editor-clients/neovim")),
+      "-c",
+      "Flowdrive drive",
+      "-c",
+      "lua require('flowdrive').setup()",
+      "-c",
+      "qa!",
+    }, { text = true })
+    :wait()
+  local said = vim.tbl_filter(function(line)
+    return line ~= ""
+  end, vim.split(out.stderr, "\r?\n"))
+  t.same(said, {
+    "flowdrive: needs Neovim 0.10 or newer",
+    "flowdrive: needs Neovim 0.10 or newer",
+  })
+end)
+
 t.test("words are split at blanks, quotes hold them together", function()
   t.same(
     arguments.split([[drive x question="where is it" a='b "c' d""e]]),
