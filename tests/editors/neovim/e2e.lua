@@ -33,36 +33,7 @@ vim.api.nvim_create_autocmd("LspProgress", {
   end,
 })
 
-t.test("a missing server program is one message that names every path that was tried", function()
-  require("flowdrive").setup({ cmd = { "/nowhere/flowdrive", "serve" } })
-  flowdrive("runs")
-  local message = t.message("not found. Tried:\n  /nowhere/flowdrive\n")
-  t.same(message.level, vim.log.levels.ERROR)
-  t.contains(message.text, "setup(")
-  t.clear()
-  local path = vim.env.PATH
-  vim.env.PATH = "/nowhere/bin:/nowhere/sbin"
-  require("flowdrive").setup({ cmd = { "flowdrive-not-here", "serve", "--stdio" } })
-  flowdrive("runs")
-  vim.env.PATH = path
-  t.message("Tried:\n  /nowhere/bin/flowdrive-not-here\n  /nowhere/sbin/flowdrive-not-here\n")
-  t.same(#t.messages, 1, "one message")
-  restart()
-end)
-
-t.test("an agent configuration that the server refuses is said, and leaves no server", function()
-  restart({ agents = { bad = { command = "not a list" } } })
-  flowdrive("runs")
-  local message = t.message("refused the handshake")
-  t.contains(message.text, "agents.bad.command", "the field at fault")
-  t.eventually("no server", function()
-    return #session.servers() == 0
-  end)
-  vim.wait(50)
-  t.same(#t.messages, 1, "one message: " .. vim.inspect(t.messages))
-  restart()
-end)
-
+restart()
 local complete
 t.test("a drive asks for the workflow and its inputs, and completes", function()
   progress = {}
@@ -257,56 +228,6 @@ t.test("from the run's view: a task's result, its findings, and the report, besi
     return #vim.api.nvim_list_wins() == before + 1 and vim.api.nvim_buf_get_name(0) == "flowdrive://report/" .. complete
   end)
   vim.cmd("only")
-end)
-
-t.test("a drive shows its preview first; Cancel starts nothing, Start starts it, ! does not ask", function()
-  restart(nil, { confirm = true })
-  local before = #vim.fn.readdir(session.workspace .. "/.cw/runs")
-  local windows = #vim.api.nvim_list_wins()
-  local shown
-  local select = vim.ui.select
-  vim.ui.select = function(items, options, done)
-    local buffer = vim.fn.bufnr("flowdrive://preview/quick-survey")
-    shown = vim.fn.bufwinid(buffer) ~= -1 and table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), "\n")
-    select(items, options, done)
-  end
-  t.answers = { "Cancel" }
-  flowdrive(('drive quick-survey question="%s" --concurrency=2'):format(session.question))
-  t.eventually("the question", function()
-    return t.prompts[1]
-  end)
-  t.same(t.prompts, { "Drive quick-survey: 5 tasks by builtin:survey?" })
-  t.contains(shown, "## Map (parallel, 2 at once)", "the preview, with the option given")
-  vim.wait(50)
-  t.same(#vim.fn.readdir(session.workspace .. "/.cw/runs"), before, "nothing was started")
-  t.same(#vim.api.nvim_list_wins(), windows, "the preview's window is gone")
-  t.clear()
-  t.answers = { "Start" }
-  flowdrive(('drive quick-survey question="%s"'):format(session.question))
-  t.message("quick-survey complete, 5 of 5")
-  t.clear()
-  vim.cmd(('Flowdrive! drive quick-survey question="%s"'):format(session.question))
-  t.message("quick-survey complete, 5 of 5")
-  t.same(t.prompts, {})
-  vim.ui.select = select
-end)
-
-t.test("options and inputs that are wrong are refused before anything starts", function()
-  for words, part in pairs({
-    ["drive quick-survey question=x --concurrency=0"] = "is not a whole number from 1",
-    ["drive quick-survey question=x --agent"] = "needs a value",
-    ["drive quick-survey question=x --fast"] = "drive has no option --fast. There are: --agent, --concurrency,",
-    ["drive quick-survey questoin=x"] = 'no input "questoin". There are: question',
-    ["preview quick-survey question=x --once"] = "preview has no option --once",
-    ["drive no-such-workflow"] = "There are: architecture-review, quick-survey",
-  }) do
-    t.clear()
-    flowdrive(words)
-    t.message(part)
-  end
-  t.clear()
-  vim.cmd("Flowdrive! report")
-  t.message("report takes no !")
 end)
 
 t.test("a fault of the server is shown with its hint", function()

@@ -71,6 +71,8 @@ scenarios() { # NAME EDITOR...
   new_workspace
   suite "e2e$name" "$@" --clean --headless -l "$here/e2e.lua"
   new_workspace
+  suite "asking$name" "$@" --clean --headless -l "$here/asking.lua"
+  new_workspace
   suite "crash$name" "$@" --clean --headless -l "$here/crash.lua"
 }
 

@@ -53,7 +53,13 @@ function M.find(cmd)
       tried[#tried + 1] = place
     end
   end
-  return nil, tried
+  local seen = {}
+  return nil,
+    vim.tbl_filter(function(path)
+      local again = seen[path]
+      seen[path] = true
+      return not again
+    end, tried)
 end
 
 --- The message for a program that was not found.

@@ -59,7 +59,9 @@ local function attach_again(root, interrupted)
       local missed = runs.catch_up(run, client)
       local view = runs.fetch(client, root, run.id)
       local text = standing(run, missed)
-      if view.summary.driving then
+      if run.driven_here then
+        text = text .. ", and is driven again"
+      elseif view.summary.driving then
         text = text .. ", and another process drives it"
       elseif view.summary.status == "in-progress" then
         text = text .. (". `:Flowdrive resume %s` carries it on."):format(run.id)

@@ -91,6 +91,9 @@ function M.fetch(client, root, id)
   if view.summary.openFeedback > 0 then
     open = ask("listFeedback", { status = "open" }).feedback
   end
+  if client_of.is_stopped(client) then
+    error("the server ended", 0) -- what it said before is no longer so
+  end
   local run = M.ensure(id, root)
   -- Events may have overtaken the answer; then they know better.
   local newer = view.lastSeq >= run.last_seq
