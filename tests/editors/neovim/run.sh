@@ -36,9 +36,50 @@ suite() { # NAME COMMAND...
   fi
 }
 
-suite unit "$nvim" --clean --headless -l "$here/unit.lua"
-new_workspace
-suite e2e "$nvim" --clean --headless -l "$here/e2e.lua"
+plugin=$root/editor-clients/neovim
+mapfile -t sources < <(find "$plugin" "$here" -name '*.lua' -not -path '*/meta/*' | sort)
+
+# What a command says is shown only when it fails.
+check() { # NAME COMMAND...
+  local name=$1 said
+  shift
+  if said=$("$@" 2>&1); then
+    report_passed "$name"
+  else
+    report_failed "$name: $said"
+  fi
+}
+
+check "the types are what the schema says" "$nvim" --clean --headless -l "$plugin/scripts/types.lua" --check
+if [ -f "$FLOWDRIVE_CACHE/stylua/package.json" ] && command -v node >/dev/null; then
+  check "every Lua file is formatted (StyLua)" \
+    node "$here/format.mjs" "$(realpath "$FLOWDRIVE_CACHE/stylua")" "$plugin/stylua.toml" "${sources[@]}"
+else
+  report_skipped "the formatting of Lua: StyLua or Node.js is not there"
+fi
+if command -v luacheck >/dev/null; then
+  check "no Lua file has a warning (luacheck)" luacheck --config "$plugin/.luacheckrc" -q --no-color "${sources[@]}"
+else
+  report_skipped "the linting of Lua: luacheck is not there"
+fi
+
+scenarios() { # NAME EDITOR...
+  local name=$1
+  shift
+  suite "unit$name" "$@" --clean --headless -l "$here/unit.lua"
+  suite "view$name" "$@" --clean --headless -l "$here/view.lua"
+  new_workspace
+  suite "e2e$name" "$@" --clean --headless -l "$here/e2e.lua"
+  new_workspace
+  suite "asking$name" "$@" --clean --headless -l "$here/asking.lua"
+  new_workspace
+  suite "crash$name" "$@" --clean --headless -l "$here/crash.lua"
+}
+
+suite help "$nvim" --clean --headless -l "$here/help.lua"
+scenarios "" "$nvim"
+# Not a real 0.10, but the plugin's path for it: see pretend.lua.
+FLOWDRIVE_PRETEND=0.10 scenarios " as 0.10" "$nvim"
 
 for leave in quit kill; do
   new_workspace
@@ -71,10 +112,9 @@ if [ ! -x "$debian/usr/bin/nvim" ]; then
 else
   version=$(debian_nvim --version | head -n 1 | sed 's/^NVIM v//')
   if printf '0.10.0\n%s\n' "$version" | sort -CV; then
-    new_workspace
     export -f debian_nvim
     export debian
-    suite "e2e-$version" bash -c 'debian_nvim "$@"' _ --clean --headless -l "$here/e2e.lua"
+    scenarios " $version" bash -c 'debian_nvim "$@"' _
   else
     said=$(debian_nvim --clean --headless --cmd "set runtimepath^=$root/editor-clients/neovim" \
       -c 'runtime plugin/flowdrive.lua' -c 'Flowdrive drive' -c 'qa!' 2>&1)

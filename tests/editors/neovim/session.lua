@@ -11,10 +11,12 @@ vim.opt.runtimepath:prepend(vim.fs.normalize(M.here .. "/../../../editor-clients
 vim.cmd.runtime("plugin/flowdrive.lua")
 vim.cmd.cd(M.workspace)
 
---- Configures the server: `init_options` as in its configuration file.
+--- Configures the server: `init_options` as in its configuration file. No question before a drive, unless asked for.
 ---@param init_options? table
-function M.configure(init_options)
-  require("flowdrive").setup({ cmd = { M.server, "serve", "--stdio" }, init_options = init_options })
+---@param more? flowdrive.Options
+function M.configure(init_options, more)
+  local options = { cmd = { M.server, "serve", "--stdio" }, init_options = init_options, confirm = false }
+  require("flowdrive").setup(vim.tbl_extend("force", options, more or {}))
 end
 
 ---@return vim.lsp.Client?
@@ -56,6 +58,41 @@ end
 ---@param text string
 function M.flowdrive(text)
   vim.cmd("Flowdrive " .. text)
+end
+
+--- Ends the running server; the next one is started with these options.
+---@param init_options? table
+---@param more? flowdrive.Options
+function M.restart(init_options, more)
+  local t = require("check")
+  local client = M.client()
+  if client then
+    require("flowdrive.client").stop(client, 5000)
+    t.eventually("the old server's end", function()
+      return not M.client()
+    end)
+  end
+  M.configure(init_options, more)
+  t.clear()
+end
+
+--- Starts a drive whose agents sleep, and waits for them.
+---@param more? flowdrive.Options
+---@return string folder of the agents' process ids
+---@return flowdrive.Run run
+function M.sleeping_drive(more)
+  local t = require("check")
+  local folder = vim.fn.tempname()
+  vim.fn.mkdir(folder, "p")
+  M.restart({ agents = { slow = M.sleeper(folder) }, defaultAgent = "slow" }, more)
+  M.flowdrive(('drive quick-survey question="%s"'):format(M.question))
+  t.eventually("an agent that sleeps", function()
+    return #M.sleepers(folder) > 0
+  end)
+  t.eventually("its run", function()
+    return #require("flowdrive.runs").active() == 1
+  end)
+  return folder, require("flowdrive.runs").active()[1]
 end
 
 return M

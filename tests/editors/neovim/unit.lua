@@ -4,14 +4,21 @@ package.path = here .. "/?.lua;" .. package.path
 vim.opt.runtimepath:prepend(vim.fs.normalize(here .. "/../../../editor-clients/neovim"))
 vim.cmd.runtime("plugin/flowdrive.lua")
 local t = require("check")
-local commands = require("flowdrive.commands")
-local render = require("flowdrive.run_buffer").render
+local arguments = require("flowdrive.arguments")
+local rows = require("flowdrive.render").render
 local state = require("flowdrive.state")
 local task = require("flowdrive.task")
 local ui = require("flowdrive.ui")
 
 local function event(seq, kind, fields)
   return vim.tbl_extend("error", { runId = "r1", seq = seq, at = "2026-01-02T03:04:05Z", type = kind }, fields or {})
+end
+
+--- The view's lines, as of the time of the events.
+local function render(run)
+  return vim.tbl_map(function(row)
+    return row.text
+  end, rows(run, assert(require("flowdrive.format").milliseconds("2026-01-02T03:04:05Z"))))
 end
 
 local function started(resumed)
@@ -32,7 +39,9 @@ t.test("loading the plugin defines the command and loads no code", function()
       "--cmd",
       "set runtimepath^=" .. vim.fn.fnameescape(vim.fs.normalize(here .. "/../../../editor-clients/neovim")),
       "-c",
-      "lua io.stdout:write(vim.fn.exists(':Flowdrive') .. ' ' .. tostring(package.loaded['flowdrive'] ~= nil or package.loaded['flowdrive.commands'] ~= nil))",
+      "lua io.stdout:write(vim.fn.exists(':Flowdrive') .. ' '"
+        .. " .. tostring(vim.iter(pairs(package.loaded)):any(function(name)"
+        .. " return vim.startswith(name, 'flowdrive') end)))",
       "-c",
       "qa!",
     }, { text = true })
@@ -40,27 +49,54 @@ t.test("loading the plugin defines the command and loads no code", function()
   t.same(out.stdout, "2 false", "command defined, code loaded")
 end)
 
+t.test("a Neovim that is too old is told in one line, by the command and by setup()", function()
+  local out = vim
+    .system({
+      vim.v.progpath,
+      "--clean",
+      "--headless",
+      "--cmd",
+      "lua local has = vim.fn.has; vim.fn.has = function(what) return what == 'nvim-0.10' and 0 or has(what) end",
+      "--cmd",
+      "set runtimepath^=" .. vim.fn.fnameescape(vim.fs.normalize(here .. "/../../../editor-clients/neovim")),
+      "-c",
+      "Flowdrive drive",
+      "-c",
+      "lua require('flowdrive').setup()",
+      "-c",
+      "qa!",
+    }, { text = true })
+    :wait()
+  local said = vim.tbl_filter(function(line)
+    return line ~= ""
+  end, vim.split(out.stderr, "\r?\n"))
+  t.same(said, {
+    "flowdrive: needs Neovim 0.10 or newer",
+    "flowdrive: needs Neovim 0.10 or newer",
+  })
+end)
+
 t.test("words are split at blanks, quotes hold them together", function()
   t.same(
-    commands.split([[drive x question="where is it" a='b "c' d""e]]),
+    arguments.split([[drive x question="where is it" a='b "c' d""e]]),
     { "drive", "x", "question=where is it", 'a=b "c', "de" }
   )
-  t.same(commands.split(""), {})
-  t.same(commands.split('""'), { "" })
+  t.same(arguments.split(""), {})
+  t.same(arguments.split('""'), { "" })
 end)
 
 t.test("subcommands complete without a server, and no server is started for it", function()
-  t.same(vim.fn.getcompletion("Flowdrive re", "cmdline"), { "report", "resolve", "resume" })
+  t.same(vim.fn.getcompletion("Flowdrive re", "cmdline"), { "report", "resolve", "result", "resume" })
   t.same(vim.fn.getcompletion("Flowdrive! st", "cmdline"), { "stop" })
   t.same(vim.fn.getcompletion("Flowdrive stop ", "cmdline"), {})
   t.same(vim.lsp.get_clients({ name = "flowdrive" }), {})
 end)
 
 t.test("typed values", function()
-  t.same({ ui.parse_value("1.5", "number") }, { 1.5 })
-  t.same({ ui.parse_value("true", "boolean") }, { true })
-  t.same({ ui.parse_value('{"a":[1]}', "json") }, { { a = { 1 } } })
-  t.same({ ui.parse_value("a b", "string") }, { "a b" })
+  t.same({ arguments.parse_value("1.5", "number") }, { 1.5 })
+  t.same({ arguments.parse_value("true", "boolean") }, { true })
+  t.same({ arguments.parse_value('{"a":[1]}', "json") }, { { a = { 1 } } })
+  t.same({ arguments.parse_value("a b", "string") }, { "a b" })
   for text, kind in pairs({
     ["0x10"] = "number",
     ["inf"] = "number",
@@ -69,7 +105,7 @@ t.test("typed values", function()
     ["yes"] = "boolean",
     ["{"] = "json",
   }) do
-    local value, problem = ui.parse_value(text, kind)
+    local value, problem = arguments.parse_value(text, kind)
     t.same(value, nil, text)
     t.same(type(problem), "string", text)
   end
@@ -140,12 +176,13 @@ t.test("a run follows its events", function()
   )
   local text = table.concat(render(run), "\n")
   for _, part in ipairs({
-    "W  [running]",
+    "W  ● running",
     "1 of 2 tasks accepted, 1 parked",
-    "✓ a  2 findings: s",
-    "✗ b  parked: no evidence",
+    "✓ a  x    0:00  2 findings  s",
+    "✗ b  x    0:00  attempt 3  parked: no evidence",
     "Map  1/2  2 at once",
-    "Waiting for you",
+    "Waiting for you  1 record, a: decide",
+    "! b  no evidence",
   }) do
     t.contains(text, part)
   end
@@ -210,10 +247,18 @@ t.test("findings become quickfix items at the places they cite", function()
       },
     },
     { id = "map" },
+    {
+      id = "other",
+      findings = {
+        { id = "f7", summary = "two lines", severity = "P1", evidence = { { path = "src/a.rs", line = 3 } } },
+        { id = "f8", summary = "two lines", severity = "P1", evidence = { { path = "src/a.rs", line = 9 } } },
+      },
+    },
   }, "/w")
   t.same(items, {
-    { filename = "/w/src/a.rs", lnum = 3, end_lnum = 4, text = "[P1] two lines (verdict)", type = "E" },
-    { text = "[none] nowhere (verdict)", type = "N", valid = 0 },
+    { filename = "/w/src/a.rs", lnum = 3, end_lnum = 4, text = "[P1] two lines (verdict, 1 more)", type = "E" },
+    { text = "nowhere (verdict)", type = "N", valid = 0 },
+    { filename = "/w/src/a.rs", lnum = 9, text = "[P1] two lines (other)", type = "E" },
   })
 end)
 

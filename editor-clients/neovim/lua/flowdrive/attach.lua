@@ -6,7 +6,7 @@ local M = {}
 --- without it, but code actions need it. The server follows no text, so that this costs nothing.
 ---@param client vim.lsp.Client
 local function attach_files(client)
-  local root = client.root_dir or client.config.root_dir
+  local root = require("flowdrive.compat").root_of(client)
   local function attach(buffer)
     local name = vim.api.nvim_buf_get_name(buffer)
     if root and name ~= "" and vim.bo[buffer].buftype == "" and vim.startswith(vim.fs.normalize(name), root .. "/") then

@@ -1,5 +1,7 @@
 --- The connection to the server: starting it once per workspace, sending requests, and ending it with the editor.
---- The one place that knows how Neovim 0.10 and 0.11 differ. Must not: show anything but faults of the connection.
+--- Must not: show anything but faults of the connection, or know how versions of Neovim differ (`flowdrive.compat`).
+local binary = require("flowdrive.binary")
+local compat = require("flowdrive.compat")
 local task = require("flowdrive.task")
 
 local M = {}
@@ -11,9 +13,9 @@ local EXIT_TIMEOUT_MS = 3000
 --- How long a server may take to answer `initialize`.
 local HANDSHAKE_MS = 10000
 
-local has_0_11 = vim.fn.has("nvim-0.11") == 1
-local missing_hint =
-  "Install it, or name it: require('flowdrive').setup({ cmd = { '/path/to/flowdrive', 'serve', '--stdio' } })"
+--- Servers that were asked to end. The end of any other is a fault.
+---@type table<integer, true>
+local asked_to_end = {}
 
 --- Neovim's own exit asks its servers to stop and leaves at once. A server that ends dozens of agents needs a moment:
 --- wait for it, no longer than it takes, and end it by force when it does not answer.
@@ -88,7 +90,9 @@ local function on_exit(code, signal, client_id)
   vim.schedule(function()
     local how = signal ~= 0 and ("signal " .. signal) or ("exit code " .. code)
     release(client_id, ("the server ended (%s); its log is in %s"):format(how, vim.lsp.get_log_path()))
-    require("flowdrive.runs").on_server_exit(client_id, how)
+    local intended = asked_to_end[client_id] or (code == 0 and signal == 0) or vim.v.exiting ~= vim.NIL
+    asked_to_end[client_id] = nil
+    require("flowdrive.reattach").on_server_exit(client_id, how, intended)
   end)
 end
 
@@ -103,10 +107,11 @@ end
 function M.defaults()
   return {
     name = "flowdrive",
-    cmd = { "flowdrive", "serve", "--stdio" },
+    cmd = vim.deepcopy(binary.DEFAULT),
     root_markers = { ".cw", ".git" },
     -- Neovim detaches servers by default; this one has child processes and must not outlive its editor.
     detached = false,
+    flags = { exit_timeout = EXIT_TIMEOUT_MS },
     init_options = { protocolVersion = M.PROTOCOL_VERSION },
     handlers = { ["flowdrive/progress"] = on_progress },
     on_init = on_init,
@@ -130,8 +135,9 @@ end
 local function configured()
   local options = require("flowdrive").options()
   local config = M.defaults()
-  if has_0_11 and vim.lsp.config.flowdrive then
-    config = vim.tbl_deep_extend("force", config, vim.lsp.config.flowdrive)
+  local theirs = compat.lsp_config("flowdrive")
+  if theirs then
+    config = vim.tbl_deep_extend("force", config, theirs)
     config.on_init = both(on_init, config.on_init)
     config.on_exit = both(on_exit, config.on_exit)
   end
@@ -159,7 +165,7 @@ end
 ---@return vim.lsp.Client?
 function M.running(root)
   for _, client in ipairs(vim.lsp.get_clients({ name = "flowdrive" })) do
-    local own = client.root_dir or client.config.root_dir
+    local own = compat.root_of(client)
     if own and (vim.uv.fs_realpath(own) or own) == root and not M.is_stopped(client) then
       return client
     end
@@ -180,6 +186,13 @@ function M.describe(client)
   return type(cmd) == "table" and table.concat(cmd, " ") or "the server"
 end
 
+--- The server's command line as it is configured; empty when it is not a program.
+---@return string[]
+function M.command()
+  local cmd = configured().cmd
+  return type(cmd) == "table" and cmd or {}
+end
+
 --- The program and where it was found; nil and a sentence when it was not.
 ---@return string? path
 ---@return string? problem
@@ -188,27 +201,26 @@ function M.executable()
   if type(cmd) ~= "table" then
     return nil, "the server is not a program: cmd is a " .. type(cmd)
   end
-  local path = vim.fn.exepath(cmd[1])
-  if path == "" then
-    local where = cmd[1]:find("[/\\]") and "" or " on PATH"
-    return nil, ("server program %q not found%s. %s"):format(cmd[1], where, missing_hint)
+  local path, tried = binary.find(cmd)
+  if not path then
+    return nil, binary.explain(cmd, tried)
   end
   return path
 end
 
 --- Starts the server's process. A refused `initialize` would be thrown by Neovim from its event loop, where nobody can
---- catch it; here it ends the process and is told to `refused`.
+--- catch it; here it ends the process and is told to `refused`. How the process ended is kept for `config.on_exit`, and
+--- kept from Neovim itself, whose own note on it would only repeat ours.
 ---@param config table
 ---@param dispatchers vim.lsp.rpc.Dispatchers
 ---@param refused fun(problem: string)
 ---@return vim.lsp.rpc.PublicClient
 local function spawn(config, dispatchers, refused)
   local options = { cwd = config.cmd_cwd, env = config.cmd_env, detached = config.detached }
-  local was_refused = false
   local on_exit_of_process = dispatchers.on_exit
   dispatchers.on_exit = function(code, signal)
-    -- A refusal is told once; Neovim's own note on the exit code that follows would only repeat it.
-    on_exit_of_process(was_refused and 0 or code, was_refused and 0 or signal)
+    config.ended.code, config.ended.signal = code, signal
+    on_exit_of_process(0, 0)
   end
   local rpc = vim.lsp.rpc.start(config.command_line, dispatchers, options)
   local request = rpc.request
@@ -218,7 +230,6 @@ local function spawn(config, dispatchers, refused)
     end
     return request(method, params, function(problem, result)
       if problem then
-        was_refused = true
         rpc.terminate()
         refused(M.explain(problem))
       else
@@ -234,31 +245,29 @@ end
 ---@return vim.lsp.Client
 local function start(root)
   local config = configured()
-  if type(config.cmd) == "table" then
-    local _, problem = M.executable()
-    if problem then
-      error(problem, 0)
-    end
-  end
   config.root_dir = root
   config.root_markers = nil
-  local id
   config.command_line = config.cmd
+  local id
   if type(config.cmd) == "table" then
+    local path, problem = M.executable()
+    if not path then
+      error(problem, 0)
+    end
+    config.command_line = vim.list_extend({ path }, config.cmd, 2)
+    config.ended = { code = 0, signal = 0 }
+    config.on_exit = vim.tbl_map(function(callback)
+      return function(_, _, client_id)
+        callback(config.ended.code, config.ended.signal, client_id)
+      end
+    end, type(config.on_exit) == "table" and config.on_exit or { config.on_exit })
     config.cmd = function(dispatchers)
-      return spawn(config, dispatchers, function(problem)
-        release(id, M.describe(vim.lsp.get_client_by_id(id)) .. " refused the handshake: " .. problem)
+      return spawn(config, dispatchers, function(refusal)
+        release(id, M.describe(vim.lsp.get_client_by_id(id)) .. " refused the handshake: " .. refusal)
       end)
     end
   end
-  if has_0_11 then
-    local function never()
-      return false
-    end
-    id = vim.lsp.start(config, { attach = false, silent = true, reuse_client = never })
-  else
-    id = vim.lsp.start_client(config)
-  end
+  id = compat.start(config)
   local client = id and vim.lsp.get_client_by_id(id)
   if not client then
     error(("%s could not be started; see %s"):format(M.describe(), vim.lsp.get_log_path()), 0)
@@ -318,13 +327,7 @@ end
 ---@return fun() cancel
 function M.send(client, method, params, done)
   local payload = next(params) == nil and vim.empty_dict() or params
-  local sent, id
-  if has_0_11 then
-    sent, id = client:request(method, payload, done)
-  else
-    ---@diagnostic disable-next-line: param-type-mismatch
-    sent, id = client.request(method, payload, done)
-  end
+  local sent, id = compat.request(client, method, payload, done)
   if not sent then
     done({
       code = -32099,
@@ -334,12 +337,7 @@ function M.send(client, method, params, done)
   end
   return function()
     if sent and id and not M.is_stopped(client) then
-      if has_0_11 then
-        client:cancel_request(id)
-      else
-        ---@diagnostic disable-next-line: param-type-mismatch
-        client.cancel_request(id)
-      end
+      compat.cancel(client, id)
     end
   end
 end
@@ -378,19 +376,12 @@ end
 ---@param client vim.lsp.Client
 ---@param wait_ms? integer
 function M.stop(client, wait_ms)
-  local function stop(force)
-    if has_0_11 then
-      client:stop(force)
-    else
-      ---@diagnostic disable-next-line: param-type-mismatch
-      client.stop(force)
-    end
-  end
-  stop()
+  asked_to_end[client.id] = true
+  compat.stop(client)
   if wait_ms and not vim.wait(wait_ms, function()
     return M.is_stopped(client)
   end, 10) then
-    stop(true)
+    compat.stop(client, true)
     vim.wait(500, function()
       return M.is_stopped(client)
     end, 10)

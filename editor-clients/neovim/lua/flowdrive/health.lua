@@ -26,12 +26,19 @@ end
 function M.check()
   vim.health.start("flowdrive: editor")
   local version = vim.version()
-  vim.health.ok(("Neovim %d.%d.%d"):format(version.major, version.minor, version.patch))
+  local api = require("flowdrive.compat").has_0_11 and "0.11" or "0.10"
+  vim.health.ok(("Neovim %d.%d.%d, used as %s"):format(version.major, version.minor, version.patch, api))
   local root = client_of.root()
   vim.health.info("workspace: " .. root)
+  for _, option in ipairs({ "confirm", "quickfix", "after_crash" }) do
+    vim.health.info(("option %s: %s"):format(option, tostring(require("flowdrive").options()[option])))
+  end
   local path, problem = client_of.executable()
   if not path then
-    vim.health.error(problem or "no server program")
+    vim.health.error(problem or "no server program", {
+      "`cargo install --locked --path server/flowdrive` in the repository of Flowdrive installs it",
+      "`:help flowdrive-setup` tells how to name it",
+    })
     return
   end
   vim.health.ok("server program: " .. path)

@@ -1,9 +1,16 @@
 --- The runs this editor knows of: feeds the server's events into `flowdrive.state`, fetches what was missed, and tells the
---- run buffer and the status line. Must not: decide what a run's state is, or draw it.
+--- run buffer, the status line and `User` autocommands. Must not: decide what a run's state is, or draw it.
 local client_of = require("flowdrive.client")
+local compat = require("flowdrive.compat")
+local events = require("flowdrive.events")
 local state = require("flowdrive.state")
+local task = require("flowdrive.task")
 
 local M = {}
+
+local STATUS_MS = 100
+--- Tasks asked for at a time.
+local PAGE = 1000
 
 ---@type table<string, flowdrive.Run> by id
 local runs = {}
@@ -13,14 +20,22 @@ local reporters = {}
 local catching_up = {}
 ---@type { workflow?: string, run_id?: string, started: fun(run: flowdrive.Run) }[]
 local expected = {}
+local status_due = false
 
+--- Has the run drawn again, soon. Calls that come close together share one redraw.
 ---@param run flowdrive.Run
-local function changed(run)
+function M.changed(run)
   local buffer = package.loaded["flowdrive.run_buffer"]
   if buffer then
     buffer.refresh(run)
   end
-  vim.cmd.redrawstatus({ bang = true })
+  if not status_due then
+    status_due = true
+    vim.defer_fn(function()
+      status_due = false
+      vim.cmd.redrawstatus({ bang = true })
+    end, STATUS_MS)
+  end
 end
 
 ---@param id string
@@ -53,15 +68,44 @@ function M.active(root)
   return found
 end
 
---- Takes over the answer to `showRun`.
----@param view table
+--- Asks the server for a run with all its tasks and its open feedback, and takes that over. Only inside a task.
+---@param client vim.lsp.Client
 ---@param root string
----@return flowdrive.Run
-function M.seed(view, root)
-  local run = M.ensure(view.summary.runId, root)
+---@param id string
+---@return flowdrive.protocol.RunView view
+---@return flowdrive.Run run
+function M.fetch(client, root, id)
+  local function ask(method, params)
+    params.workspace, params.runId = root, id
+    return client_of.request(client, method, params)
+  end
+  local view = ask("showRun", { taskLimit = PAGE })
+  while #view.tasks < view.totalTasks do
+    local more = ask("showRun", { taskLimit = PAGE, taskOffset = #view.tasks }).tasks
+    if #more == 0 then
+      break
+    end
+    vim.list_extend(view.tasks, more)
+  end
+  local open = {}
+  if view.summary.openFeedback > 0 then
+    open = ask("listFeedback", { status = "open" }).feedback
+  end
+  if client_of.is_stopped(client) then
+    error("the server ended", 0) -- what it said before is no longer so
+  end
+  local run = M.ensure(id, root)
+  -- Events may have overtaken the answer; then they know better.
+  local newer = view.lastSeq >= run.last_seq
   state.seed(run, view)
-  changed(run)
-  return run
+  if newer then
+    run.feedback = {}
+    for _, record in ipairs(open) do
+      run.feedback[record.id] = { id = record.id, task = record.taskId, message = state.one_line(record.message) }
+    end
+  end
+  M.changed(run)
+  return view, run
 end
 
 --- Has `started` called with the run that a `drive` just asked for, once its first event arrives. Returns a function that
@@ -100,30 +144,54 @@ local function meet_expectation(run, event)
   end
 end
 
---- Fetches the events that were missed, oldest first, until none is left.
+--- Applies an event and tells of it.
+---@param run flowdrive.Run
+---@param event table
+---@param live boolean
+---@return "applied"|"ignored"|"gap"
+local function take(run, event, live)
+  local outcome = state.apply(run, event, live)
+  if outcome == "applied" then
+    events.emit(run, event)
+  end
+  return outcome
+end
+
+--- Fetches the events that were missed, oldest first, until none is left. Only inside a task.
 ---@param run flowdrive.Run
 ---@param client vim.lsp.Client
-local function catch_up(run, client)
+---@param live? boolean whether this client drives the run
+---@return integer missed how many there were
+function M.catch_up(run, client, live)
+  local missed = 0
   if catching_up[run.id] then
-    return
+    return missed
   end
   catching_up[run.id] = true
-  local params = { workspace = run.root, runId = run.id, sinceSeq = run.last_seq }
-  client_of.send(client, "showRun", params, function(problem, view)
-    catching_up[run.id] = nil
-    if problem or not view then
-      return
-    end
+  while true do
     local before = run.last_seq
+    local params = { workspace = run.root, runId = run.id, sinceSeq = before, taskLimit = 0 }
+    local problem, view = client_of.try_request(client, "showRun", params)
+    if problem then
+      catching_up[run.id] = nil
+      error(problem, 0)
+    end
     for _, event in ipairs(view.events or {}) do
-      state.apply(run, event)
+      if take(run, event, live or false) == "applied" then
+        missed = missed + 1
+      end
     end
-    changed(run)
-    if view.moreEvents and run.last_seq > before then
-      catch_up(run, client)
+    if not view.moreEvents or run.last_seq <= before then
+      break
     end
-  end)
+  end
+  catching_up[run.id] = nil
+  M.changed(run)
+  return missed
 end
+
+--- A failure to fetch something in the background: the next event tries again.
+local function quietly() end
 
 --- Takes in one `flowdrive/progress` notification.
 ---@param event table
@@ -133,47 +201,45 @@ function M.on_event(event, client_id)
   if not client or type(event.runId) ~= "string" or type(event.seq) ~= "number" then
     return
   end
-  local run = M.ensure(event.runId, client.root_dir or client.config.root_dir or vim.fn.getcwd())
+  local run = M.ensure(event.runId, compat.root_of(client) or vim.fn.getcwd())
   reporters[run.id] = client_id
-  if state.apply(run, event) == "gap" then
-    catch_up(run, client)
+  local outcome = take(run, event, true)
+  if outcome == "gap" then
+    task.start(function()
+      M.catch_up(run, client, true)
+    end, quietly)
     return
   end
-  if event.type == "runStarted" then
-    client_of.send(client, "showRun", { workspace = run.root, runId = run.id }, function(problem, view)
-      if not problem and view then
-        M.seed(view, run.root)
-      end
-    end)
+  if event.type == "runStarted" and outcome == "applied" then
+    task.start(function()
+      M.fetch(client, run.root, run.id)
+    end, quietly)
     meet_expectation(run, event)
   end
-  changed(run)
+  M.changed(run)
 end
 
---- What was driven by a server that ended is interrupted: said once, with the way to carry on.
+--- Forgets a server that ended. What it drove is interrupted.
 ---@param client_id integer
----@param how string
-function M.on_server_exit(client_id, how)
+---@return flowdrive.Run[] interrupted
+function M.forget_reporter(client_id)
+  local interrupted = {}
+  local seconds = vim.uv.gettimeofday()
   for id, reporter in pairs(reporters) do
     if reporter == client_id then
       reporters[id] = nil
       local run = runs[id]
       if run.driven_here then
-        run.status, run.driven_here = "interrupted", false
-        changed(run)
-        if vim.v.exiting == vim.NIL then
-          vim.notify(
-            ("flowdrive: the server ended (%s) while it drove %s. `:Flowdrive resume %s` carries it on."):format(
-              how,
-              id,
-              id
-            ),
-            vim.log.levels.ERROR
-          )
-        end
+        state.interrupt(run, seconds * 1000)
+        M.changed(run)
+        interrupted[#interrupted + 1] = run
       end
     end
   end
+  table.sort(interrupted, function(a, b)
+    return a.id < b.id
+  end)
+  return interrupted
 end
 
 --- The text for a status line.

@@ -1,4 +1,4 @@
---- What the user sees and is asked: messages, choices, typed inputs, the report, the quickfix list.
+--- What the user sees and is asked: messages, choices, inputs, the report, the quickfix list.
 --- Must not: talk to the server.
 local task = require("flowdrive.task")
 
@@ -40,113 +40,52 @@ function M.input(prompt, options)
   return text
 end
 
---- Turns what was typed into a value of an input's type.
----@param text string
----@param kind string the protocol's InputType
----@return any value nil when the text is not of that type
----@return string? problem
-function M.parse_value(text, kind)
-  if kind == "number" then
-    local number = tonumber(text)
-    -- Lua also reads hexadecimal, `inf` and `nan`, which JSON has not.
-    if not number or number ~= number or number == math.huge or number == -math.huge or text:find("[xXpP]") then
-      return nil, ("%q is not a number"):format(text)
-    end
-    return number
-  elseif kind == "boolean" then
-    local value = ({ ["true"] = true, ["false"] = false })[text]
-    if value == nil then
-      return nil, ("%q is neither true nor false"):format(text)
-    end
-    return value
-  elseif kind == "json" then
-    local ok, value = pcall(vim.json.decode, text)
-    if not ok then
-      return nil, "that is not JSON: " .. tostring(value)
-    end
-    return value
+--- Whether something may be put in the place of what this window shows.
+---@param window integer
+---@return boolean
+local function may_take(window)
+  if not vim.api.nvim_win_is_valid(window) or vim.api.nvim_win_get_config(window).relative ~= "" then
+    return false
   end
-  return text
+  local buffer = vim.api.nvim_win_get_buf(window)
+  return vim.bo[buffer].filetype ~= "flowdrive-run"
+    and not vim.wo[window].winfixbuf
+    and (vim.bo[buffer].buftype == "" or vim.startswith(vim.api.nvim_buf_get_name(buffer), "flowdrive://"))
 end
 
---- Asks for one value until it is of the right type. An empty answer to an optional input, or to a further value of a
---- repeated one, is nil.
----@param name string
----@param spec table the protocol's InputSpec
----@param optional boolean
----@return any
-local function ask_value(name, spec, optional)
-  local about = (spec.description and spec.description ~= "") and (" - " .. spec.description) or ""
-  local label = ("%s (%s%s)%s: "):format(name, spec.type, optional and ", empty for none" or "", about)
-  local default = spec.default
-  if type(default) == "table" then
-    default = nil
+--- Makes a window current that what follows may fill: a new one where command modifiers ask for it; the current one; or,
+--- from a run's view, the one used before, else a new one above.
+---@param context? { mods?: string, beside?: boolean }
+function M.make_room(context)
+  context = context or {}
+  if context.mods and context.mods ~= "" then
+    vim.cmd(context.mods .. " split")
+    return
   end
-  if spec.type == "boolean" then
-    local choices = optional and { "true", "false", "none" } or { "true", "false" }
-    local choice = M.select(choices, label, tostring)
-    if choice == "none" then
-      return nil
-    end
-    return choice == "true"
+  local current = vim.api.nvim_get_current_win()
+  if may_take(current) and not context.beside then
+    return
   end
-  while true do
-    local text = M.input(label, {
-      default = default ~= nil and default ~= vim.NIL and tostring(default) or nil,
-      completion = spec.type == "path" and "file" or nil,
-    })
-    if text == "" then
-      if optional then
-        return nil
-      end
-      M.notify(name .. " is required; <Esc> gives up", vim.log.levels.WARN)
-    else
-      local value, problem = M.parse_value(text, spec.type)
-      if not problem then
-        return value
-      end
-      M.notify(problem, vim.log.levels.WARN)
+  local before = vim.fn.win_getid(vim.fn.winnr("#"))
+  if before ~= 0 and before ~= current and may_take(before) then
+    vim.api.nvim_set_current_win(before)
+    return
+  end
+  for _, window in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
+    if window ~= current and may_take(window) then
+      vim.api.nvim_set_current_win(window)
+      return
     end
   end
+  vim.cmd("aboveleft split")
 end
 
---- Asks for those inputs that were not given. Only inside a task.
----@param specs table<string, table> the workflow's inputs
----@param given table<string, any>
----@return table<string, any>
-function M.ask_inputs(specs, given)
-  local inputs = vim.deepcopy(given)
-  local names = vim.tbl_keys(specs)
-  table.sort(names, function(a, b)
-    if (specs[a].required or false) ~= (specs[b].required or false) then
-      return specs[a].required or false
-    end
-    return a < b
-  end)
-  for _, name in ipairs(names) do
-    local spec = specs[name]
-    if inputs[name] == nil then
-      if spec.repeated then
-        local values = {}
-        repeat
-          local value = ask_value(name, spec, #values > 0 or not spec.required)
-          values[#values + 1] = value
-        until value == nil
-        inputs[name] = #values > 0 and values or nil
-      else
-        inputs[name] = ask_value(name, spec, not spec.required)
-      end
-    end
-  end
-  return inputs
-end
-
---- A read-only scratch buffer with this name and these lines, shown in the current window.
+--- A read-only scratch buffer with this name and these lines.
 ---@param name string
 ---@param lines string[]
 ---@param filetype string
 ---@return integer
-function M.scratch(name, lines, filetype)
+local function fill(name, lines, filetype)
   local buffer = vim.fn.bufnr("^" .. vim.fn.escape(name, "[]*?{}\\^$.") .. "$")
   if buffer == -1 or not vim.api.nvim_buf_is_valid(buffer) then
     buffer = vim.api.nvim_create_buf(true, true)
@@ -162,107 +101,172 @@ function M.scratch(name, lines, filetype)
   if vim.bo[buffer].filetype ~= filetype then
     vim.bo[buffer].filetype = filetype
   end
-  vim.api.nvim_win_set_buf(0, buffer)
   return buffer
 end
 
---- Shows a run's report. `gF` on a place such as `src/main.rs:12` goes there.
+--- Shows a read-only scratch buffer in a window that may be filled.
+---@param name string
+---@param lines string[]
+---@param filetype string
+---@param context? { mods?: string, beside?: boolean }
+---@return integer buffer
+function M.scratch(name, lines, filetype, context)
+  M.make_room(context)
+  local buffer = fill(name, lines, filetype)
+  vim.api.nvim_win_set_buf(0, buffer)
+  local window = vim.wo[0][0]
+  window.conceallevel = 2
+  window.number = false
+  window.relativenumber = false
+  window.linebreak = true
+  window.breakindent = true
+  return buffer
+end
+
+--- Shows a read-only scratch buffer in a window of its own, and leaves the cursor where it is.
+---@param name string
+---@param lines string[]
+---@param filetype string
+---@return fun() close
+function M.show_beside(name, lines, filetype)
+  local buffer = fill(name, lines, filetype)
+  local window = vim.api.nvim_open_win(buffer, false, {
+    split = "below",
+    win = -1,
+    height = math.max(5, math.min(#lines + 1, math.floor(vim.o.lines * 0.6))),
+  })
+  vim.wo[window].number = false
+  vim.wo[window].relativenumber = false
+  vim.wo[window].signcolumn = "no"
+  vim.wo[window].conceallevel = 2
+  vim.cmd.redraw()
+  return function()
+    if vim.api.nvim_win_is_valid(window) then
+      vim.api.nvim_win_close(window, true)
+    end
+  end
+end
+
+--- Goes to the place that the current line names, such as `src/main.rs:12`: that under the cursor, else the first.
+local function go_to_place()
+  local line, column = vim.api.nvim_get_current_line(), vim.api.nvim_win_get_cursor(0)[2]
+  local place, number
+  local from = 1
+  while true do
+    local first, last, path, at = line:find("([%w%._/+-]+%.?[%w_]*):(%d+)", from)
+    if not first then
+      break
+    end
+    if not place or first - 1 <= column then
+      place, number = path, tonumber(at)
+    end
+    from = last + 1
+  end
+  local root = vim.b.flowdrive_root
+  if not place or not root then
+    return M.notify("no place such as src/main.rs:12 on this line")
+  end
+  local path = vim.fs.joinpath(root, place)
+  if not vim.uv.fs_stat(path) then
+    return M.notify(path .. " does not exist", vim.log.levels.WARN)
+  end
+  vim.cmd.edit(vim.fn.fnameescape(path))
+  vim.api.nvim_win_set_cursor(0, { math.min(number, vim.api.nvim_buf_line_count(0)), 0 })
+  vim.cmd.normal({ "zv", bang = true })
+end
+
+--- Shows a file of a run as Markdown. `<CR>`, and |gF|, on a place such as `src/main.rs:12` go there.
+---@param name string of the buffer
+---@param path string
+---@param root string
+---@param context? { mods?: string, beside?: boolean }
+---@return integer buffer
+function M.open_file(name, path, root, context)
+  local ok, lines = pcall(vim.fn.readfile, path)
+  if not ok then
+    error(("%s cannot be read"):format(path), 0)
+  end
+  local buffer = M.scratch(name, lines, "markdown", context)
+  vim.bo[buffer].path = vim.fn.escape(root, " ,;\\") .. ",,"
+  vim.b[buffer].flowdrive_root = root
+  vim.keymap.set("n", "<CR>", go_to_place, { buffer = buffer, desc = "flowdrive: go to the place on this line" })
+  return buffer
+end
+
+--- Shows a run's report.
 ---@param run_id string
 ---@param path string
 ---@param root string
+---@param context? { mods?: string, beside?: boolean }
 ---@return integer buffer
-function M.open_report(run_id, path, root)
-  local ok, lines = pcall(vim.fn.readfile, path)
-  if not ok then
+function M.open_report(run_id, path, root, context)
+  if not vim.uv.fs_stat(path) then
     error(("the report %s cannot be read. `:Flowdrive resume %s` writes it again."):format(path, run_id), 0)
   end
-  local buffer = M.scratch("flowdrive://report/" .. run_id, lines, "markdown")
-  vim.bo[buffer].path = vim.fn.escape(root, " ,;\\") .. ",,"
-  return buffer
+  return M.open_file("flowdrive://report/" .. run_id, path, root, context)
 end
 
 local severities = { P0 = "E", P1 = "E", P2 = "W", P3 = "I", none = "N" }
 
---- A run's findings as quickfix items: one per place cited, or one without a place. Pure.
----@param tasks table[] the protocol's TaskViews
+--- A run's findings as quickfix items: one per place cited, or one without a place. What several tasks say alike is there
+--- once, as in the report. Pure.
+---@param tasks flowdrive.protocol.TaskView[]
 ---@param root string
 ---@return table[]
 function M.quickfix_items(tasks, root)
-  local items = {}
+  local items, said_by, known = {}, {}, {}
+  ---@param task_id string
+  ---@param severity string
+  ---@param claim string
+  ---@param place? flowdrive.protocol.Evidence
+  local function add(task_id, severity, claim, place)
+    local key = table.concat({ severity, claim, place and place.path or "", place and place.line or "" }, "\n")
+    local number = known[key]
+    if number then
+      if not vim.tbl_contains(said_by[number], task_id) then
+        table.insert(said_by[number], task_id)
+      end
+      return
+    end
+    local item = { text = claim, type = severities[severity] or "N" }
+    if place then
+      item.filename, item.lnum = vim.fs.joinpath(root, place.path), place.line or 1
+      item.end_lnum = place.endLine
+    else
+      item.valid = 0
+    end
+    items[#items + 1] = item
+    said_by[#items], known[key] = { task_id }, #items
+  end
   for _, seen in ipairs(tasks) do
     for _, finding in ipairs(seen.findings or {}) do
-      local text = ("[%s] %s (%s)"):format(finding.severity, finding.summary, seen.id):gsub("[\r\n]+", " ")
+      local label = finding.severity ~= "none" and ("[%s] "):format(finding.severity) or ""
+      local claim = label .. (finding.summary or finding.id):gsub("[\r\n]+", " ")
       local placed = false
       for _, evidence in ipairs(finding.evidence or {}) do
         if evidence.path then
           placed = true
-          items[#items + 1] = {
-            filename = vim.fs.joinpath(root, evidence.path),
-            lnum = evidence.line or 1,
-            end_lnum = evidence.endLine,
-            text = text,
-            type = severities[finding.severity] or "N",
-          }
+          add(seen.id, finding.severity, claim, evidence)
         end
       end
       if not placed then
-        items[#items + 1] = { text = text, type = severities[finding.severity] or "N", valid = 0 }
+        add(seen.id, finding.severity, claim)
       end
     end
+  end
+  for number, item in ipairs(items) do
+    local others = #said_by[number] - 1
+    local more = others > 0 and (", %d more"):format(others) or ""
+    item.text = ("%s (%s%s)"):format(item.text, said_by[number][1], more)
   end
   return items
 end
 
 --- Puts findings into a new quickfix list. The lists before it stay (`:colder`).
----@param run_id string
+---@param name string of the run, or of a task of it
 ---@param items table[]
-function M.set_quickfix(run_id, items)
-  vim.fn.setqflist({}, " ", { title = "Flowdrive " .. run_id, items = items, context = { flowdrive = run_id } })
-end
-
---- A preview as Markdown. Pure.
----@param preview table the protocol's DrivePreview
----@return string[]
-function M.preview_lines(preview)
-  local lines = {
-    "# Preview of " .. (preview.runId or preview.workflowId),
-    "",
-    ("Next: **%s**%s"):format(preview.nextAction, preview.nextTaskId and (" `" .. preview.nextTaskId .. "`") or ""),
-    "",
-    ("%d tasks: %d accepted, %d to do, %d parked."):format(
-      preview.plannedWorkers,
-      preview.completedWorkers,
-      preview.pendingWorkers,
-      preview.parkedWorkers
-    ),
-  }
-  if not preview.agentConfigured then
-    vim.list_extend(lines, { "", "Not every task has an agent. `:checkhealth flowdrive` says more." })
-  end
-  if preview.blockers and #preview.blockers > 0 then
-    vim.list_extend(lines, { "", "In the way:" })
-    for _, blocker in ipairs(preview.blockers) do
-      lines[#lines + 1] = "- " .. blocker
-    end
-  end
-  for _, phase in ipairs(preview.plan) do
-    vim.list_extend(lines, { "", ("## %s (%s, %d at once)"):format(phase.title, phase.mode, phase.width), "" })
-    for _, planned in ipairs(phase.tasks) do
-      local agent = planned.agent and (" by " .. planned.agent) or ""
-      local cache = planned.cache.state ~= "off" and (", cache " .. planned.cache.state) or ""
-      lines[#lines + 1] = ("- `%s` %s%s%s"):format(planned.id, planned.status, agent, cache)
-      if planned.invocation then
-        lines[#lines + 1] = "  `" .. planned.invocation .. "`"
-      end
-      for _, blocker in ipairs(planned.blockers or {}) do
-        lines[#lines + 1] = "  In the way: " .. blocker
-      end
-    end
-  end
-  for index, line in ipairs(lines) do
-    lines[index] = (line:gsub("[\r\n]+", " "))
-  end
-  return lines
+function M.set_quickfix(name, items)
+  vim.fn.setqflist({}, " ", { title = "Flowdrive " .. name, items = items, context = { flowdrive = name } })
 end
 
 return M
