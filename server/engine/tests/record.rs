@@ -50,10 +50,12 @@ fn started() -> JournalEvent {
         host: "h".into(),
         settings: DriveSettings {
             agent: AgentName::new("a").unwrap(),
+            agent_named: false,
             concurrency: None,
             once: false,
             incremental: false,
             max_attempts: NonZeroU32::new(3).unwrap(),
+            token_budget: None,
         },
         resumed: false,
     }

@@ -192,6 +192,13 @@ events! {
         /// Tasks accepted.
         completed: u32,
     }
+    /// Agents reported to have spent four fifths of the token budget, or more.
+    BudgetWarning {
+        /// Tokens recorded.
+        spent: u64,
+        /// Tokens the run may spend.
+        budget: u64,
+    }
     /// A stop was asked for.
     StopRequested {
         /// How.

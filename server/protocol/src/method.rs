@@ -80,6 +80,9 @@ pub struct DriveParams {
     /// Attempts before a task parks. Default 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<NonZeroU32>,
+    /// Tokens the run may spend in all, in place of the workflow's limit. 0: no limit. Kept for later drives of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u64>,
     /// Token for `$/progress`, as the Language Server Protocol has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_done_token: Option<ProgressToken>,
@@ -104,7 +107,8 @@ pub struct ResumeParams {
     pub workspace: Option<String>,
     /// The run.
     pub run_id: RunId,
-    /// The agent for tasks that name none.
+    /// The agent for tasks that name none. When absent, the one that an earlier drive of the run named, if it is still
+    /// configured; else the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
     /// How many agents at once, in every phase.
@@ -119,6 +123,9 @@ pub struct ResumeParams {
     /// Attempts before a task parks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<NonZeroU32>,
+    /// Tokens the run may spend in all, in place of the limit it had. 0: no limit. Kept for later drives of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u64>,
     /// Token for `$/progress`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_done_token: Option<ProgressToken>,
@@ -136,6 +143,7 @@ impl From<ResumeParams> for DriveParams {
             once: resume.once,
             incremental: resume.incremental,
             max_attempts: resume.max_attempts,
+            token_budget: resume.token_budget,
             work_done_token: resume.work_done_token,
         }
     }
@@ -166,6 +174,9 @@ pub struct PreviewParams {
     /// Whether results of earlier runs would be reused.
     #[serde(default)]
     pub incremental: bool,
+    /// Tokens the run may spend in all, in place of the limit it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u64>,
 }
 
 /// Parameters of `resolveFeedback`.

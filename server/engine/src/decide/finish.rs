@@ -57,7 +57,8 @@ pub fn conclude(state: &RunState, end: &End, by: &str, committed: bool) -> Concl
         End::Parked => blocked("no eligible worker (a parked/failed worker blocks the phase gate)".to_owned(), None),
         End::Budget { task, spent, budget } => blocked(
             format!(
-                "token budget exhausted: {spent} recorded tokens >= budget {budget} — refusing to spawn further agents"
+                "token budget exhausted: {spent} recorded tokens >= budget {budget} — refusing to spawn further agents — \
+                 {resume} --token-budget N, with a higher N"
             ),
             Some(*task),
         ),

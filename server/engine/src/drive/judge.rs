@@ -14,8 +14,8 @@ use super::Driver;
 use crate::EngineError;
 use crate::accept::refusal::UNATTESTED_USAGE;
 use crate::accept::{self, Accepted, FileLookup, Files, Refusal, Requirements, attest};
+use crate::decide::feedback;
 use crate::decide::retry::{After, Failure, after};
-use crate::decide::{feedback, looping};
 use crate::model::journal::{AcceptedResult, Attestation, AttestationStatus, JournalEvent, MAX_CARRIED};
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::store::canonical::sha256_hex;
@@ -199,17 +199,6 @@ impl Driver {
         let step = self.push_step(task, worker, StepAction::Accept, StepStatus::Ok);
         step.handle_kind = Some(outcome.handle.as_str().to_owned());
         step.reported_model = Some(outcome.report.model.clone().unwrap_or_else(|| "unreported".to_owned()));
-        let due = looping::due(&self.job.record.state());
-        if let Some(decision) = due {
-            self.job.record.record(&decision)?;
-        }
-        let state = self.job.record.state();
-        let phase = state.phase_of(task);
-        let finished = (phase.is_complete() && !phase.finished).then(|| phase.id.clone());
-        drop(state);
-        if let Some(phase) = finished {
-            self.job.record.record(&JournalEvent::PhaseFinished { phase })?;
-        }
         Ok(())
     }
 

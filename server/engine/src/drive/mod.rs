@@ -210,6 +210,7 @@ impl Driver {
                     let messages = self.receive(until);
                     self.take(messages)?;
                 }
+                Next::Record(event) => self.job.record.record(&event)?,
                 Next::Commit => {
                     if !self.commit()? {
                         break End::Parked;

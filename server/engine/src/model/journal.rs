@@ -188,6 +188,13 @@ pub enum JournalEvent {
         /// The commit.
         commit: Commit,
     },
+    /// Most of the token budget is spent. Recorded once for each budget.
+    BudgetWarned {
+        /// Tokens recorded.
+        spent: u64,
+        /// Tokens allowed.
+        budget: u64,
+    },
     /// A stop was asked for.
     StopRequested {
         /// How.
@@ -229,6 +236,9 @@ pub struct RunPlanned {
 pub struct DriveSettings {
     /// The agent for tasks that name none.
     pub agent: AgentName,
+    /// Whether somebody named it, so that later drives of the run take it too. A default follows the configuration.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent_named: bool,
     /// The width asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<NonZeroU32>,
@@ -240,6 +250,9 @@ pub struct DriveSettings {
     pub incremental: bool,
     /// Attempts before a task parks.
     pub max_attempts: NonZeroU32,
+    /// Tokens the run may spend, in place of the workflow's limit. 0: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u64>,
 }
 
 /// A result that passed.
@@ -439,6 +452,7 @@ pub fn client_events(event: &JournalEvent, state: &super::state::RunState, repor
             reason: commit.reason.clone(),
             verifier_gated: commit.verifier.is_some(),
         }],
+        J::BudgetWarned { spent, budget } => vec![Event::BudgetWarning { spent: *spent, budget: *budget }],
         J::StopRequested { mode, by } => vec![Event::StopRequested { mode: *mode, by: by.clone() }],
         J::DriveFinished { status, reason } => vec![Event::RunFinished {
             status: *status,

@@ -64,6 +64,19 @@ pub(super) fn waiting(state: &RunState) -> Vec<FeedbackRecord> {
     records
 }
 
+/// The tokens that agents reported, and the budget where there is one. None if there is nothing to tell.
+pub(super) fn tokens(state: &RunState) -> Option<String> {
+    let budget = match &state.settings {
+        Some(settings) => crate::decide::budget::allowed(state, settings),
+        None => state.workflow.limits.token_budget,
+    };
+    match (state.tokens_spent(), budget) {
+        (0, 0) => None,
+        (spent, 0) => Some(format!("{spent} as agents reported them")),
+        (spent, budget) => Some(format!("{spent} of a budget of {budget}, as agents reported them")),
+    }
+}
+
 /// One attempt, as the timeline shows it.
 pub(super) struct Ran<'a> {
     pub(super) task: &'a TaskState,

@@ -83,8 +83,8 @@ fn head(page: &mut Page, state: &RunState) {
         state.planned(),
         state.parked()
     ));
-    if state.tokens_spent() > 0 {
-        page.put(format_args!("<dt>tokens</dt><dd>{} as agents reported them</dd>", state.tokens_spent()));
+    if let Some(tokens) = facts::tokens(state) {
+        page.put(format_args!("<dt>tokens</dt><dd>{tokens}</dd>"));
     }
     if let Some(commit) = state.terminal_commit() {
         let standing = if commit.verifier.is_some() { "on a verified verdict" } else { "unverified checkpoint" };

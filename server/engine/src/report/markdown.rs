@@ -46,8 +46,8 @@ fn head(page: &mut Page, state: &RunState) {
     page.line(format_args!("- **status**: {}{}", state.status().as_str(), reason.unwrap_or_default()));
     let parked = if state.parked() > 0 { format!(", {} parked", state.parked()) } else { String::new() };
     page.line(format_args!("- **tasks**: {} of {} accepted{parked}", state.completed(), state.planned()));
-    if state.tokens_spent() > 0 {
-        page.line(format_args!("- **tokens**: {} as agents reported them", state.tokens_spent()));
+    if let Some(tokens) = facts::tokens(state) {
+        page.line(format_args!("- **tokens**: {tokens}"));
     }
     if let Some(commit) = state.terminal_commit() {
         let standing = match &commit.verifier {

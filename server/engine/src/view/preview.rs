@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::config::Agents;
-use crate::decide::cache;
 use crate::decide::next::runnable_phase;
 use crate::decide::next::width;
+use crate::decide::{budget, cache};
 use crate::delegate::Delegator;
 use crate::model::agent::Agent;
 use crate::model::journal::DriveSettings;
@@ -38,7 +38,7 @@ pub fn preview(
     let agent_configured = order.iter().filter(|place| left(place)).all(|place| missing(*place).is_none());
 
     let mut blockers: Vec<String> = driver.into_iter().collect();
-    let budget = state.workflow.limits.token_budget;
+    let budget = budget::allowed(state, settings);
     let next = runnable_phase(state).map(|place| &state.phases[place]).and_then(|phase| {
         let of = |status| phase.unsettled().iter().copied().find(|place| state.tasks[*place].status == status);
         of(TaskStatus::Running).or_else(|| of(TaskStatus::Pending))

@@ -83,6 +83,9 @@ pub(crate) struct DrivingArgs {
     /// Attempts before a task parks.
     #[arg(long, value_name = "N")]
     pub(crate) max_attempts: Option<NonZeroU32>,
+    /// Tokens the run may spend in all, in place of the limit it has; 0 for none.
+    #[arg(long, value_name = "N")]
+    pub(crate) token_budget: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -131,6 +134,9 @@ pub(crate) struct PreviewArgs {
     /// Whether results of earlier runs would be reused.
     #[arg(long)]
     pub(crate) incremental: bool,
+    /// Tokens the run may spend in all, in place of the limit it has; 0 for none.
+    #[arg(long, value_name = "N")]
+    pub(crate) token_budget: Option<u64>,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
 }

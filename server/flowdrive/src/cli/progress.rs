@@ -139,6 +139,9 @@ fn line(event: &Event, paint: Paint) -> Option<String> {
         Event::FeedbackOpened { feedback_id, classification, .. } => {
             entry(Tone::Warn, "feedback", format!("{feedback_id} waits for a decision: {}", classification.as_str()))
         }
+        Event::BudgetWarning { spent, budget } => {
+            entry(Tone::Warn, "budget", format!("{spent} of {budget} tokens are spent"))
+        }
         Event::StopRequested { mode, by } => {
             let how = match mode {
                 StopMode::Graceful => "when what is in flight has settled",

@@ -75,6 +75,9 @@ impl RunState {
                     outcome: None,
                     verdict: Verdict::Open,
                 });
+                if marker.is_some() {
+                    self.counts.count_agent(agent, |used| used.running += 1);
+                }
                 self.set_status(place, TaskStatus::Running);
             }
             J::ProcessStarted { task, worker, process } => {
@@ -85,11 +88,14 @@ impl RunState {
             }
             J::OutcomeRecorded { task, worker, outcome } => {
                 let attempt = self.attempt_mut(task, worker)?;
-                (attempt.process, attempt.marker) = (None, None);
+                let ran = attempt.end_process();
                 attempt.session = outcome.report.session.clone().or(attempt.session.take());
                 attempt.outcome = Some(outcome.clone());
-                let tokens = attempt.tokens();
-                self.counts.tokens += tokens;
+                let agent = attempt.agent.clone();
+                if ran {
+                    self.counts.count_agent(&agent, |used| used.running -= 1);
+                }
+                self.counts.count_outcome(&agent, outcome);
             }
             J::TaskAccepted { task, worker, source, result, .. } => {
                 let place = self.expect(task, "accepted", &[TaskStatus::Running])?;
@@ -127,7 +133,10 @@ impl RunState {
                 let place = self.expect(task, "interrupted", &[TaskStatus::Running])?;
                 let attempt = self.attempt_mut(task, worker)?;
                 attempt.verdict = Verdict::Interrupted;
-                (attempt.process, attempt.marker) = (None, None);
+                let (ran, agent) = (attempt.end_process(), attempt.agent.clone());
+                if ran {
+                    self.counts.count_agent(&agent, |used| used.running -= 1);
+                }
                 self.set_status(place, TaskStatus::Pending);
             }
             J::FeedbackOpened { record } => {
@@ -136,6 +145,7 @@ impl RunState {
             J::FeedbackClosed { feedback, closing } => self.close_feedback(feedback.as_str(), closing, at)?,
             J::LoopDecided { phase, round, done, .. } => self.decide_loop(phase, *round, *done)?,
             J::Committed { commit } => self.commits.push(commit.clone()),
+            J::BudgetWarned { budget, .. } => self.budget_warned = Some(*budget),
             J::StopRequested { .. } => {}
             J::DriveFinished { status, reason } => {
                 self.ended = Some(Ended { status: *status, reason: reason.clone() });
@@ -191,5 +201,13 @@ impl RunState {
             }
         }
         phase.advance(&self.tasks);
+    }
+}
+
+impl Attempt {
+    /// Forgets its process; says whether there may have been one.
+    fn end_process(&mut self) -> bool {
+        self.process = None;
+        self.marker.take().is_some()
     }
 }
