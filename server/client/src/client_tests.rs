@@ -277,6 +277,7 @@ async fn when_the_server_is_lost_waiting_calls_fail_and_events_end() {
         incremental: false,
         max_attempts: None,
         token_budget: None,
+        allow_unattested: false,
         work_done_token: None,
     });
     peer.read().await;

@@ -385,6 +385,10 @@ impl Engine {
                 Some(since) => record::replay(&paths, &params.run_id, since, MAX_REPLAY)?,
                 None => (Vec::new(), false),
             };
+            if params.write_report {
+                let rendered = engine.with_state(&paths, &params.run_id, crate::report::rendered)?;
+                rendered.save(&paths)?;
+            }
             let range = (params.task_offset as usize, params.task_limit.unwrap_or(1_000) as usize);
             engine.with_state(&paths, &params.run_id, |state| view::run(state, &paths, driving, range, events))
         })
@@ -559,6 +563,7 @@ fn settings(
         incremental: params.incremental,
         max_attempts: params.max_attempts.unwrap_or(DEFAULT_ATTEMPTS),
         token_budget: params.token_budget.or_else(|| before?.token_budget),
+        allow_unattested: params.allow_unattested,
     })
 }
 

@@ -74,6 +74,7 @@ impl Sim {
                 incremental: false,
                 max_attempts: NonZeroU32::new(3).unwrap(),
                 token_budget: None,
+                allow_unattested: false,
             },
             clock: 0,
             in_flight: Vec::new(),
@@ -119,6 +120,7 @@ impl Sim {
             attempt,
             prompt_digest: String::new(),
             marker: Some("m".into()),
+            cache: None,
         });
         self.in_flight.push((task, worker));
         self.most_in_flight = self.most_in_flight.max(self.in_flight.len());

@@ -56,6 +56,7 @@ fn started() -> JournalEvent {
             incremental: false,
             max_attempts: NonZeroU32::new(3).unwrap(),
             token_budget: None,
+            allow_unattested: false,
         },
         resumed: false,
     }
@@ -69,6 +70,7 @@ fn dispatched(n: usize) -> JournalEvent {
         attempt: 1,
         prompt_digest: String::new(),
         marker: None,
+        cache: None,
     }
 }
 

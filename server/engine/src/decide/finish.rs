@@ -33,7 +33,7 @@ pub fn conclude(state: &RunState, end: &End, by: &str, committed: bool) -> Concl
     match end {
         End::Complete => Conclusion {
             status: RunStatus::Complete,
-            reason: None,
+            reason: (state.planned() == 0).then(|| "the workflow has no tasks: no agent was asked anything".to_owned()),
             step: (!committed).then(|| step(state, StepAction::Complete, StepStatus::Complete)),
             stopped: None,
         },

@@ -103,6 +103,7 @@ impl Driver {
         let requirements = Requirements {
             task_id: &id,
             requires_evidence: spec.requires_evidence,
+            reviews_repo: spec.reviews_repo,
             artifacts: &spec.artifacts,
             roots: &[root.to_string_lossy().into_owned()],
             worker_dir: worker_dir.as_deref(),
@@ -154,7 +155,7 @@ impl Driver {
         };
         // An agent that is no longer configured cannot have asked for anything.
         let agent = self.job.agents.get(&attempt.agent).ok();
-        let attestation = attest::verify(&attest::Claim {
+        let mut attestation = attest::verify(&attest::Claim {
             report: &outcome.report,
             run: state.run_id.as_str(),
             task: state.tasks[task].id.as_str(),
@@ -164,11 +165,14 @@ impl Driver {
         });
         if agent.is_some_and(|agent| agent.require_attested_usage) && attestation.status != AttestationStatus::Attested
         {
-            let why = attestation.reason.as_deref().unwrap_or("it is not signed");
-            return Err(Refusal::new(
-                UNATTESTED_USAGE,
-                format!("agent {} must sign what it reports to have used: {why}", attempt.agent),
-            ));
+            if !self.job.settings.allow_unattested {
+                let why = attestation.reason.as_deref().unwrap_or("it is not signed");
+                return Err(Refusal::new(
+                    UNATTESTED_USAGE,
+                    format!("agent {} must sign what it reports to have used: {why}", attempt.agent),
+                ));
+            }
+            attestation.overridden = true;
         }
         Ok(Some(attestation))
     }

@@ -11,7 +11,7 @@ use flowdrive_protocol::event::{Event, ResultSource};
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus, Resolution};
 use flowdrive_protocol::ids::{AgentName, CommitId, FeedbackId, InputName, NodeId, PhaseId, RunId, TaskId, WorkerId};
 use flowdrive_protocol::outcome::{Evidence, Finding, Usage};
-use flowdrive_protocol::run::{RunStatus, StopMode};
+use flowdrive_protocol::run::{CacheState, RunStatus, StopMode};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::Workflow;
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,9 @@ pub enum JournalEvent {
         /// it leaves no other trace.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         marker: Option<String>,
+        /// For a task whose result may be reused: whether it was, and why or why not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache: Option<CacheState>,
     },
     /// The attempt's process exists.
     ProcessStarted {
@@ -158,10 +161,13 @@ pub enum JournalEvent {
         /// The record.
         record: Box<FeedbackRecord>,
     },
-    /// A feedback record was closed.
+    /// A feedback record was closed, or given a correction task.
     FeedbackClosed {
         /// The record.
         feedback: FeedbackId,
+        /// Others that were closed with it, in the same way: one event, so that all are or none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        also: Vec<FeedbackId>,
         /// How.
         closing: Box<Closing>,
     },
@@ -253,6 +259,9 @@ pub struct DriveSettings {
     /// Tokens the run may spend, in place of the workflow's limit. 0: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<u64>,
+    /// Accept results without the signature that their agent must give.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unattested: bool,
 }
 
 /// A result that passed.
@@ -298,6 +307,9 @@ pub struct Attestation {
     /// Whether the signature stands for the result as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub covers_result: bool,
+    /// Whether a signature was demanded and its lack allowed by whoever asked for the drive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overridden: bool,
 }
 
 /// Whether an agent's report of its usage is signed.
@@ -358,6 +370,7 @@ impl Closing {
         match self.resolution {
             Resolution::Resolved | Resolution::Retry => FeedbackStatus::Resolved,
             Resolution::Rejected => FeedbackStatus::Rejected,
+            Resolution::Tasked => FeedbackStatus::Tasked,
         }
     }
 }
@@ -387,13 +400,14 @@ pub fn client_events(event: &JournalEvent, state: &super::state::RunState, repor
                 width: *width,
             })
             .collect(),
-        J::TaskDispatched { task, worker, agent, attempt, .. } => phase_of(task)
+        J::TaskDispatched { task, worker, agent, attempt, cache, .. } => phase_of(task)
             .map(|phase| Event::TaskDispatched {
                 task_id: task.clone(),
                 worker_id: worker.clone(),
                 phase,
                 agent: agent.clone(),
                 attempt: *attempt,
+                cache: cache.clone(),
             })
             .into_iter()
             .collect(),
@@ -436,9 +450,10 @@ pub fn client_events(event: &JournalEvent, state: &super::state::RunState, repor
             events
         }
         J::FeedbackOpened { record } => vec![opened(record)],
-        J::FeedbackClosed { feedback, closing } => {
-            vec![Event::FeedbackClosed { feedback_id: feedback.clone(), status: closing.status() }]
-        }
+        J::FeedbackClosed { feedback, also, closing } => std::iter::once(feedback)
+            .chain(also)
+            .map(|id| Event::FeedbackClosed { feedback_id: id.clone(), status: closing.status() })
+            .collect(),
         J::PhaseFinished { phase } => vec![Event::PhaseFinished {
             phase: phase.clone(),
             completed: state

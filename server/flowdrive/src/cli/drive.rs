@@ -38,6 +38,7 @@ pub(crate) async fn drive(args: DriveArgs) -> Result<u8, CliError> {
             incremental: args.driving.incremental,
             max_attempts: args.driving.max_attempts,
             token_budget: args.driving.token_budget,
+            allow_unattested: args.driving.allow_unattested,
             work_done_token: None,
         });
         conclude(session, running, args.place.json).await
@@ -57,6 +58,7 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<u8, CliError> {
             incremental: args.driving.incremental,
             max_attempts: args.driving.max_attempts,
             token_budget: args.driving.token_budget,
+            allow_unattested: args.driving.allow_unattested,
             work_done_token: None,
         });
         conclude(session, running, args.place.json).await

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowdrive_protocol::event::{Event, ProgressEvent, ResultSource};
 use flowdrive_protocol::ids::WorkerId;
-use flowdrive_protocol::run::StopMode;
+use flowdrive_protocol::run::{CacheState, CacheVerdict, StopMode};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::format::{self, Paint, Tone};
@@ -148,6 +148,10 @@ fn line(event: &Event, paint: Paint) -> Option<String> {
                 StopMode::Now => "at once",
             };
             entry(Tone::Warn, "stopping", format!("{how}, asked by {}", format::clean(by)))
+        }
+        Event::TaskDispatched { task_id, cache: Some(CacheState { state: CacheVerdict::Miss, reason }), .. } => {
+            let why = reason.as_deref().unwrap_or("nothing fits");
+            entry(Tone::Dim, "anew", format::clip(&format!("{task_id}: {}", format::clean(why)), LINE))
         }
         Event::TaskDispatched { .. }
         | Event::AgentActivity { .. }

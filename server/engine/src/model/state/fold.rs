@@ -142,7 +142,13 @@ impl RunState {
             J::FeedbackOpened { record } => {
                 self.feedback.insert(record.id.to_string(), (**record).clone());
             }
-            J::FeedbackClosed { feedback, closing } => self.close_feedback(feedback.as_str(), closing, at)?,
+            J::FeedbackClosed { feedback, also, closing } => {
+                let ids = || std::iter::once(feedback).chain(also);
+                if let Some(unknown) = ids().find(|id| !self.feedback.contains_key(id.as_str())) {
+                    return Err(FoldError::Unknown { what: "feedback record", id: unknown.to_string() });
+                }
+                ids().try_for_each(|id| self.close_feedback(id.as_str(), closing, at))?;
+            }
             J::LoopDecided { phase, round, done, .. } => self.decide_loop(phase, *round, *done)?,
             J::Committed { commit } => self.commits.push(commit.clone()),
             J::BudgetWarned { budget, .. } => self.budget_warned = Some(*budget),
