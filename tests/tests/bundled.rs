@@ -154,3 +154,21 @@ async fn the_embedded_agent_gives_the_same_result_every_time() {
     assert_eq!(results[0], results[1]);
     server.finish().await;
 }
+
+#[tokio::test]
+async fn an_empty_folder_is_told_to_hold_nothing_to_search() {
+    let ws = TestWorkspace::new();
+    for entry in fs::read_dir(ws.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { fs::remove_dir_all(&path).unwrap() } else { fs::remove_file(&path).unwrap() }
+    }
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let params = json!({ "workflow": { "id": "quick-survey" }, "inputs": { "question": "Where is it?" },
+        "agent": "builtin:survey", "maxAttempts": 1 });
+    let id = server.send("drive", server.here(params)).await;
+    let result: DriveResult = server.result(id).await;
+    assert_eq!(result.status, RunStatus::Parked);
+    let reason = result.steps[0].reason.as_ref().unwrap();
+    assert!(reason.contains("has nothing to search"), "{reason}");
+    server.finish().await;
+}

@@ -211,3 +211,49 @@ async fn several_runs_of_one_workspace_are_listed_newest_first() {
     assert_eq!((page.runs[0].run_id.clone(), page.runs.len(), page.total), (runs[1].clone(), 1, 3));
     server.finish().await;
 }
+
+#[tokio::test]
+async fn a_workflow_without_tasks_is_complete_and_says_that_nothing_was_asked() {
+    let ws = TestWorkspace::new();
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let result = server.drive(&workflow(1, []), json!({})).await;
+    assert_eq!((result.status, result.planned_workers), (RunStatus::Complete, 0), "{result:#?}");
+    assert!(result.reason.unwrap().contains("no tasks"));
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn true_and_false_are_read_in_the_usual_words_and_no_others() {
+    let ws = TestWorkspace::new();
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let mut document = workflow(1, [phase("map", [task("map:a").set("prompt", "deep={{deep}} task-marker=map:a")])]);
+    document["inputs"]["deep"] = json!({ "type": "boolean", "required": true });
+    for (text, read) in [
+        ("yes", Some(true)),
+        ("on", Some(true)),
+        ("1", Some(true)),
+        ("False", Some(false)),
+        ("no", Some(false)),
+        ("off", Some(false)),
+        ("0", Some(false)),
+        ("", Some(false)),
+        ("maybe", None),
+        ("2", None),
+    ] {
+        let params = json!({ "workflow": { "inline": document }, "inputs": { "deep": text } });
+        let id = server.send("drive", server.here(params)).await;
+        match (server.answer(id).await, read) {
+            (Ok(answer), Some(read)) => {
+                let run = answer["runId"].as_str().unwrap();
+                let view: RunView = server.ok("showRun", server.here(json!({ "runId": run }))).await;
+                assert_eq!(view.inputs.values().find(|value| value.is_boolean()), Some(&json!(read)), "{text:?}");
+            }
+            (Err(error), None) => assert!(error.message.contains("true or false"), "{text:?}: {error:?}"),
+            (answer, _) => panic!("{text:?}: {answer:?}"),
+        }
+    }
+    // A flag of a request is a boolean, never a text that looks like one.
+    let params = json!({ "workflow": { "inline": document }, "inputs": { "deep": true }, "once": "false" });
+    assert_eq!(server.err("drive", server.here(params)).await.code, -32602);
+    server.finish().await;
+}

@@ -300,3 +300,134 @@ async fn a_record_closed_while_nobody_drives_is_told_like_any_other_event() {
         server.finish().await;
     }
 }
+
+/// A run with three parked tasks and one that is accepted; their records, in task order.
+async fn three_parked(ws: &TestWorkspace) -> (Server, DriveResult, Vec<FeedbackRecord>) {
+    ws.configure(&config::config([
+        ("good", config::fixture(ws, &[])),
+        ("idle", config::fixture(ws, &["--kind", "no-evidence"])),
+    ]));
+    let server = Server::start(ws, Framing::Ndjson).await;
+    let bad = ["map:a", "map:b", "map:c"].map(|id| task(id).agent("idle").needs_evidence());
+    let tasks = bad.into_iter().chain([task("map:good")]);
+    let result = server.drive(&workflow(4, [phase("map", tasks)]), json!({ "maxAttempts": 1 })).await;
+    let records = records(&server, result.run_id.as_str()).await;
+    (server, result, records)
+}
+
+async fn records(server: &Server, run: &str) -> Vec<FeedbackRecord> {
+    let listed: ListFeedbackResult = server.ok("listFeedback", server.here(json!({ "runId": run }))).await;
+    listed.feedback
+}
+
+#[tokio::test]
+async fn records_opened_at_once_have_ids_of_their_own() {
+    let ws = TestWorkspace::new();
+    let (server, result, opened) = three_parked(&ws).await;
+    assert_eq!((result.parked_workers, opened.len()), (3, 3));
+    let ids: std::collections::BTreeSet<_> = opened.iter().map(|record| &record.id).collect();
+    assert_eq!(ids.len(), 3, "{opened:#?}");
+    for (record, id) in opened.iter().zip(["map:a", "map:b", "map:c"]) {
+        assert_eq!(record.task_id.as_ref().unwrap().as_str(), id, "listed in task order");
+    }
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn several_records_are_closed_by_one_request_or_none_is() {
+    let ws = TestWorkspace::new();
+    let (server, result, opened) = three_parked(&ws).await;
+    let run = result.run_id.as_str();
+    let all = |others: Value, fields: Value| {
+        let mut params = resolve(&server, &opened[0], fields);
+        params["feedbackIds"] = others;
+        params
+    };
+    // One of them cannot be closed so, and none is.
+    let unknown = all(json!([opened[1].id, "feedback-no-such-record"]), json!({ "resolution": "rejected" }));
+    server.err("resolveFeedback", unknown).await.assert_kind(ErrorKind::FeedbackUnknown);
+    let node = json!({ "resolution": "resolved", "nodeId": format!("{run}:verifier:map:good") });
+    let one = resolve(&server, &opened[2], node.clone());
+    let _: FeedbackRecord = server.ok("resolveFeedback", one).await;
+    let closed_otherwise = all(json!([opened[1].id, opened[2].id]), json!({ "resolution": "rejected" }));
+    server.err("resolveFeedback", closed_otherwise).await.assert_kind(ErrorKind::ResolutionRefused);
+    let now = records(&server, run).await;
+    assert_eq!((&now[0], &now[1]), (&opened[0], &opened[1]));
+
+    let both = all(json!([opened[1].id, opened[0].id]), json!({ "resolution": "retry", "guidance": "cite it" }));
+    let first: FeedbackRecord = server.ok("resolveFeedback", both.clone()).await;
+    assert_eq!((&first.id, first.status), (&opened[0].id, FeedbackStatus::Resolved));
+    let closed = records(&server, run).await;
+    assert!(closed.iter().all(|record| record.status == FeedbackStatus::Resolved), "{closed:#?}");
+    // Asked twice, nothing changes, and the answer is the same.
+    let journal = || fs::read(ws.run_folder(run).join("journal.jsonl")).unwrap();
+    let before = journal();
+    let again: FeedbackRecord = server.ok("resolveFeedback", both).await;
+    assert_eq!((again, journal()), (first, before));
+    let told = server.lifecycle(run).into_iter().filter(|e| matches!(e.event, Event::FeedbackClosed { .. })).count();
+    assert_eq!(told, 3, "each record's closing is told once");
+    let view: RunView = server.ok("showRun", server.here(json!({ "runId": run }))).await;
+    let status = |id: &str| view.tasks.iter().find(|task| task.id.as_str() == id).unwrap().status;
+    assert_eq!(
+        (status("map:a"), status("map:b"), status("map:c")),
+        (TaskStatus::Pending, TaskStatus::Pending, TaskStatus::Failed)
+    );
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_correction_task_is_written_down_and_the_record_waits_for_it() {
+    let ws = TestWorkspace::new();
+    let (server, result, record) = parked(&ws, Framing::Lsp).await;
+    let run = result.run_id.as_str();
+    let fields = json!({ "resolution": "tasked", "guidance": "Ask the author of src/store.rs." });
+    let tasked: FeedbackRecord = server.ok("resolveFeedback", resolve(&server, &record, fields.clone())).await;
+    assert_eq!((tasked.status, tasked.resolved_at), (FeedbackStatus::Tasked, None));
+    let correction = tasked.correction_task_id.clone().unwrap();
+    let file = ws.run_folder(run).join(format!("{}.md", record.id));
+    let text = fs::read_to_string(&file).unwrap();
+    for part in ["requires grounded cw:result evidence", "task-marker=map:bad", "Ask the author", "feedback resolve"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let again: FeedbackRecord = server.ok("resolveFeedback", resolve(&server, &record, fields)).await;
+    assert_eq!(again, tasked, "asked twice, the answer is the same");
+
+    // No drive runs it, and the record still waits.
+    let resumed: DriveResult = server.ok("resume", server.here(json!({ "runId": run }))).await;
+    assert_eq!((resumed.status, resumed.parked_workers), (RunStatus::Parked, 1));
+    assert_eq!(ws.agent_runs()["map:bad"], 3);
+    let report = fs::read_to_string(&result.report_path).unwrap();
+    assert!(report.contains(record.id.as_str()), "it waits for a person: {report}");
+    // Its node is not verified, so it settles nothing by itself.
+    let node = format!("{run}:task:{correction}");
+    let params = resolve(&server, &record, json!({ "resolution": "resolved", "nodeId": node }));
+    let error = server.err("resolveFeedback", params).await;
+    assert!(error.message.contains("must be verified or committed") && error.message.contains("pending"), "{error:?}");
+    let params = resolve(&server, &record, json!({ "resolution": "retry", "guidance": "The author says: line 2." }));
+    let closed: FeedbackRecord = server.ok("resolveFeedback", params).await;
+    assert_eq!(closed.status, FeedbackStatus::Resolved);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_task_that_is_parked_still_gets_a_new_record_when_its_own_was_settled_by_another_node() {
+    let ws = TestWorkspace::new();
+    let (server, result, record) = parked(&ws, Framing::Ndjson).await;
+    let run = result.run_id.as_str();
+    let node = json!({ "resolution": "resolved", "nodeId": format!("{run}:verifier:map:good") });
+    let _: FeedbackRecord = server.ok("resolveFeedback", resolve(&server, &record, node)).await;
+    for _ in 0..2 {
+        let resumed: DriveResult = server.ok("resume", server.here(json!({ "runId": run }))).await;
+        assert_eq!((resumed.status, resumed.parked_workers), (RunStatus::Parked, 1));
+        let now = records(&server, run).await;
+        assert_eq!(now.len(), 2, "one more, however often it is resumed: {now:#?}");
+    }
+    let collected = records(&server, run).await.into_iter().find(|r| r.status == FeedbackStatus::Open).unwrap();
+    assert_eq!(collected.source, flowdrive_protocol::feedback::FeedbackSource::StateNode);
+    assert_eq!((&collected.code, &collected.message), (&record.code, &record.message));
+    assert_ne!(collected.id, record.id);
+    // So there is something to retry.
+    let params = resolve(&server, &collected, json!({ "resolution": "retry" }));
+    let _: FeedbackRecord = server.ok("resolveFeedback", params).await;
+    server.finish().await;
+}

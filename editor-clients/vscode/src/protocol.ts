@@ -140,7 +140,7 @@ export type NodeId = string;
 /**
  * How a feedback record is closed.
  */
-export type Resolution = "resolved" | "rejected" | "retry";
+export type Resolution = "resolved" | "rejected" | "retry" | "tasked";
 /**
  * How much a feedback record matters.
  */
@@ -218,6 +218,7 @@ export type ProgressEvent1 =
        * The attempt, from 1.
        */
       attempt: number;
+      cache?: CacheState;
       phase: PhaseId;
       taskId: TaskId;
       type: "taskDispatched";
@@ -330,6 +331,17 @@ export type ProgressEvent1 =
     }
   | {
       /**
+       * Tokens the run may spend.
+       */
+      budget: number;
+      /**
+       * Tokens recorded.
+       */
+      spent: number;
+      type: "budgetWarning";
+    }
+  | {
+      /**
        * By whom, such as `client`, `SIGTERM`, `shutdown`.
        */
       by: string;
@@ -421,6 +433,11 @@ export interface DoctorResult {
 export interface DriveParams {
   agent?: AgentName;
   /**
+   * Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is recorded
+   * and stands in the report. For this drive only.
+   */
+  allowUnattested?: boolean;
+  /**
    * How many agents at once, in every phase. Wins over the workflow's limits.
    */
   concurrency?: number;
@@ -443,6 +460,10 @@ export interface DriveParams {
    */
   once?: boolean;
   runId?: RunId;
+  /**
+   * Tokens the run may spend in all, in place of the workflow's limit. 0: no limit. Kept for later drives of the run.
+   */
+  tokenBudget?: number;
   workDoneToken?: ProgressToken;
   workflow?: WorkflowRef;
   /**
@@ -684,13 +705,14 @@ export interface FeedbackRecord {
    * The fault's code, such as `missing-required-evidence`.
    */
   code: string;
+  correctionTaskId?: TaskId;
   createdAt: Timestamp;
   /**
    * What was brought forward for the resolution.
    */
   evidence?: Evidence[];
   /**
-   * What the task is told when it is tried again.
+   * What the task is told when it is tried again, or whoever does the correction task.
    */
   guidance?: string;
   id: FeedbackId;
@@ -957,6 +979,10 @@ export interface PreviewParams {
     [k: string]: unknown;
   };
   runId?: RunId;
+  /**
+   * Tokens the run may spend in all, in place of the limit it has.
+   */
+  tokenBudget?: number;
   workflow?: WorkflowRef;
   /**
    * Absolute path of the folder the run is about. The first workspace folder when absent.
@@ -1085,7 +1111,11 @@ export interface ResolveFeedbackParams {
   evidence?: string[];
   feedbackId: FeedbackId;
   /**
-   * For `retry`: what the task is told when it is tried again.
+   * Further records to close in the same way. All are closed, or none.
+   */
+  feedbackIds?: FeedbackId[];
+  /**
+   * For `retry`: what the task is told when it is tried again. For `tasked`: what the correction task says.
    */
   guidance?: string;
   /**
@@ -1106,6 +1136,11 @@ export interface ResolveFeedbackParams {
 export interface ResumeParams {
   agent?: AgentName;
   /**
+   * Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is recorded
+   * and stands in the report. For this drive only.
+   */
+  allowUnattested?: boolean;
+  /**
    * How many agents at once, in every phase.
    */
   concurrency?: number;
@@ -1122,6 +1157,10 @@ export interface ResumeParams {
    */
   once?: boolean;
   runId: RunId;
+  /**
+   * Tokens the run may spend in all, in place of the limit it had. 0: no limit. Kept for later drives of the run.
+   */
+  tokenBudget?: number;
   workDoneToken?: ProgressToken;
   /**
    * Absolute path of the folder the run is about. The first workspace folder when absent.
@@ -1269,6 +1308,11 @@ export interface ShowRunParams {
    * Absolute path of the folder the run is about. The first workspace folder when absent.
    */
   workspace?: string;
+  /**
+   * Write `report.md` and `report.html` anew from the run's record before answering; also while the run is driven. The
+   * same record always gives the same bytes.
+   */
+  writeReport?: boolean;
 }
 /**
  * Parameters of `stop`.

@@ -233,6 +233,7 @@ impl Client {
                 since_seq: Some(since),
                 task_offset: 0,
                 task_limit: None,
+                write_report: false,
             };
             let mut view = self.show_run(&params).await?;
             let newest = view.events.last().map(|event| event.seq);

@@ -276,6 +276,8 @@ async fn when_the_server_is_lost_waiting_calls_fail_and_events_end() {
         once: false,
         incremental: false,
         max_attempts: None,
+        token_budget: None,
+        allow_unattested: false,
         work_done_token: None,
     });
     peer.read().await;

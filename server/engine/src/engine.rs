@@ -160,7 +160,8 @@ impl Engine {
         }
         let workspace = Arc::new(open_workspace(params.workspace.as_deref())?);
         let agents = self.agents();
-        let settings = settings(&agents, params)?;
+        // Before anything is made or opened.
+        let fresh = settings(&agents, params, None)?;
         let (record, lock, resumed) = match (&params.workflow, &params.run_id) {
             (Some(reference), id) => {
                 let plan = plan::plan(workspace.root(), reference, &params.inputs, id.clone())?;
@@ -177,6 +178,8 @@ impl Engine {
             }
             (None, None) => return Err(nothing_selected()),
         };
+        let before = record.state().settings.clone();
+        let settings = if resumed { settings(&agents, params, before.as_ref())? } else { fresh };
         let (sender, mailbox) = mpsc::channel();
         self.shared.drives.launch(Job {
             record,
@@ -204,15 +207,14 @@ impl Engine {
         blocking(move || {
             let workspace = open_workspace(params.workspace.as_deref())?;
             let agents = engine.agents();
-            let settings = settings(
-                &agents,
-                &DriveParams {
-                    agent: params.agent.clone(),
-                    concurrency: params.concurrency,
-                    incremental: params.incremental,
-                    ..DriveParams::default()
-                },
-            )?;
+            let asked = DriveParams {
+                agent: params.agent.clone(),
+                concurrency: params.concurrency,
+                incremental: params.incremental,
+                token_budget: params.token_budget,
+                ..DriveParams::default()
+            };
+            let fresh = settings(&agents, &asked, None)?;
             let delegator = &engine.shared.delegator;
             let range = (params.task_offset as usize, params.task_limit.unwrap_or(TASK_PAGE) as usize);
             match (&params.workflow, &params.run_id) {
@@ -220,14 +222,15 @@ impl Engine {
                     let plan = plan::plan(workspace.root(), reference, &params.inputs, None)?;
                     let state = RunState::planned_at(plan, flowdrive_protocol::time::Timestamp::now())
                         .map_err(|fault| EngineError::internal(fault.to_string()))?;
-                    Ok(view::preview::preview(&state, false, &settings, &agents, delegator, None, range))
+                    Ok(view::preview::preview(&state, false, &fresh, &agents, delegator, None, range))
                 }
                 (None, Some(id)) => {
                     let paths = workspace.existing_run(id)?;
                     let driver = store::is_locked(&paths).map(|holder| format!("the run is being driven ({holder})"));
                     engine.with_state(&paths, id, |state| {
-                        view::preview::preview(state, true, &settings, &agents, delegator, driver, range)
-                    })
+                        let settings = settings(&agents, &asked, state.settings.as_ref())?;
+                        Ok(view::preview::preview(state, true, &settings, &agents, delegator, driver, range))
+                    })?
                 }
                 (Some(_), Some(_)) => {
                     Err(EngineError::InvalidParams("give either workflow or runId, not both".to_owned()))
@@ -391,6 +394,11 @@ impl Engine {
                 Some(since) => record::replay(&paths, &params.run_id, since, MAX_REPLAY)?,
                 None => (Vec::new(), false),
             };
+            if params.write_report {
+                let rendered =
+                    engine.with_state(&paths, &params.run_id, |state| crate::report::rendered(state, &paths))?;
+                rendered.save(&paths)?;
+            }
             let range = (params.task_offset as usize, params.task_limit.unwrap_or(TASK_PAGE) as usize);
             engine.with_state(&paths, &params.run_id, |state| view::run(state, &paths, driving, range, events))
         })
@@ -558,17 +566,32 @@ fn changed_results(paths: &RunPaths, id: &RunId) -> Result<Vec<VerifyProblem>, S
         .collect())
 }
 
-fn settings(agents: &Agents, params: &DriveParams) -> Result<DriveSettings, EngineError> {
-    let agent: AgentName = match &params.agent {
-        Some(name) => agents.get(name)?.name.clone(),
-        None => agents.default_agent().name.clone(),
+/// What a drive is asked: by its parameters or, where they say nothing, by the drive before it where somebody named it
+/// then. Everything else follows the configuration.
+fn settings(
+    agents: &Agents,
+    params: &DriveParams,
+    before: Option<&DriveSettings>,
+) -> Result<DriveSettings, EngineError> {
+    let named = before.filter(|before| before.agent_named).map(|before| &before.agent);
+    let (agent, agent_named): (AgentName, bool) = match (&params.agent, named.map(|name| agents.get(name))) {
+        (Some(name), _) => (agents.get(name)?.name.clone(), true),
+        (None, Some(Ok(agent))) => (agent.name.clone(), true),
+        (None, Some(Err(fault))) => {
+            tracing::warn!(%fault, "the agent that the run was driven with is gone; taking the default one");
+            (agents.default_agent().name.clone(), false)
+        }
+        (None, None) => (agents.default_agent().name.clone(), false),
     };
     Ok(DriveSettings {
         agent,
+        agent_named,
         concurrency: params.concurrency,
         once: params.once,
         incremental: params.incremental,
         max_attempts: params.max_attempts.unwrap_or(DEFAULT_ATTEMPTS),
+        token_budget: params.token_budget.or_else(|| before?.token_budget),
+        allow_unattested: params.allow_unattested,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Closing a feedback record, by whoever holds the run's record: its drive, or the engine when nobody drives it.
 
-use flowdrive_protocol::feedback::FeedbackRecord;
+use flowdrive_protocol::feedback::{FeedbackRecord, Resolution};
 use flowdrive_protocol::method::ResolveFeedbackParams;
 use flowdrive_protocol::outcome::{Evidence, EvidenceKind};
 
@@ -9,20 +9,21 @@ use crate::accept::evidence::{Locator, classify};
 use crate::decide::feedback;
 use crate::model::journal::{Closing, JournalEvent};
 use crate::record::Record;
+use crate::report;
 
-/// Closes the record, and gives it as it is then. Durable at the next [`Record::sync`]. Asking twice for the same
-/// changes nothing the second time.
+/// Closes the record, and those named with it, and gives it as it is then. Durable at the next [`Record::sync`]. Asking
+/// twice for the same changes nothing the second time.
 ///
 /// # Errors
 /// `feedback-unknown` and `resolution-refused`; what the disk refuses.
 pub(crate) fn resolve(record: &mut Record, params: &ResolveFeedbackParams) -> Result<FeedbackRecord, EngineError> {
-    let id = &params.feedback_id;
-    let due = feedback::check(&record.state(), params)?;
-    if due.is_some() {
+    let due = feedback::due(&record.state(), params)?;
+    if let Some((first, also)) = due.split_first() {
         let locators = params.evidence.iter().map(String::as_str);
         let evidence: Vec<Evidence> = locators.map(brought).collect();
         record.record(&JournalEvent::FeedbackClosed {
-            feedback: id.clone(),
+            feedback: first.clone(),
+            also: also.to_vec(),
             closing: Box::new(Closing {
                 resolution: params.resolution,
                 node: params.node_id.clone(),
@@ -32,7 +33,11 @@ pub(crate) fn resolve(record: &mut Record, params: &ResolveFeedbackParams) -> Re
                 guidance: params.guidance.clone(),
             }),
         })?;
+        if params.resolution == Resolution::Tasked {
+            report::write_corrections(record)?;
+        }
     }
+    let id = &params.feedback_id;
     let state = record.state();
     let closed = state.feedback.get(id.as_str()).cloned();
     closed.ok_or_else(|| EngineError::internal(format!("feedback {id} vanished while it was closed")))

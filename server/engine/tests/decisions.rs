@@ -7,8 +7,10 @@ mod simulation;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use flowdrive_engine::decide::finish;
 use flowdrive_engine::decide::next::{Availability, End, Next, iteration_bound};
+use flowdrive_engine::decide::{budget, finish};
+use flowdrive_engine::model::journal::{DriveSettings, JournalEvent};
+use flowdrive_protocol::ids::AgentName;
 use flowdrive_protocol::run::{RunStatus, StopMode, TaskStatus};
 use flowdrive_protocol::time::Timestamp;
 use proptest::prelude::*;
@@ -89,6 +91,9 @@ fn a_stop_settles_what_runs_and_lets_a_finished_run_be_committed() {
         let Next::Dispatch { task, .. } = last.next(Availability::Free) else { panic!() };
         last.dispatch(task);
         last.settle(0, GOOD);
+        if let Next::Record(event) = last.next(Availability::Free) {
+            last.apply(&event);
+        }
     }
     last.stop = Some(StopMode::Graceful);
     assert_eq!(last.next(Availability::Free), Next::Commit);
@@ -103,6 +108,56 @@ fn budget_agents_and_bound_block() {
     assert_eq!(sim.next(Availability::Busy(Some(later))), Next::Wait { until: Some(later) });
     sim.dispatched = iteration_bound(&sim.state, &sim.settings);
     assert_eq!(sim.next(Availability::Free), Next::End(End::Exhausted(13)));
+}
+
+#[test]
+fn a_spent_budget_blocks_and_a_warning_comes_once_for_each_budget() {
+    let budget = |settings: &mut DriveSettings, tokens| settings.token_budget = Some(tokens);
+    // 12 of 12 are spent after two: the third is not started.
+    let mut sim = Sim::new(two_phases(5, 1), Some(1), false);
+    sim.tokens = 6;
+    budget(&mut sim.settings, 12);
+    assert_eq!(sim.run(|_| 0, |_, _| GOOD), End::Budget { task: 2, spent: 12, budget: 12 });
+    let conclusion = finish::conclude(&sim.state, &End::Budget { task: 2, spent: 12, budget: 12 }, "client", false);
+    assert_eq!(conclusion.status, RunStatus::Blocked);
+    let reason = conclusion.reason.unwrap();
+    assert!(reason.contains("12 recorded tokens >= budget 12") && reason.contains("--token-budget"), "{reason}");
+    // A higher one carries on, and warns again; none at all does not.
+    budget(&mut sim.settings, 30);
+    assert!(matches!(sim.run(|_| 0, |_, _| GOOD), End::Budget { spent: 30, .. }));
+    budget(&mut sim.settings, 0);
+    assert_eq!(sim.run(|_| 0, |_, _| GOOD), End::Complete);
+    let warned: Vec<(u64, u64)> = (sim.journal.iter())
+        .filter_map(|(event, _)| match event {
+            JournalEvent::BudgetWarned { spent, budget } => Some((*spent, *budget)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(warned, [(12, 12), (24, 30)]);
+}
+
+#[test]
+fn what_runs_is_reserved_by_what_its_own_agent_used_before() {
+    let mut sim = Sim::new(two_phases(10, 4), None, false);
+    sim.tokens = 10;
+    sim.settings.token_budget = Some(60);
+    let end = sim.run(|_| 0, |_, _| GOOD);
+    // Nothing is known of the first window of 4. After that 10 are reserved for each that runs.
+    assert!(matches!(end, End::Budget { spent: 60, budget: 60, .. }), "{end:?}");
+
+    let mut two = Sim::new(two_phases(10, 4), None, false);
+    two.tokens = 50;
+    let Next::Dispatch { task, .. } = two.next(Availability::Free) else { panic!() };
+    two.dispatch(task);
+    two.settle(0, GOOD);
+    two.settings.agent = AgentName::new("b").unwrap();
+    let Next::Dispatch { task, .. } = two.next(Availability::Free) else { panic!() };
+    two.dispatch(task);
+    assert_eq!(budget::reserved(&two.state), 0, "nothing is known of this agent, whatever another used");
+    two.settle(0, GOOD);
+    let Next::Dispatch { task, .. } = two.next(Availability::Free) else { panic!() };
+    two.dispatch(task);
+    assert_eq!(budget::reserved(&two.state), 50);
 }
 
 #[test]
@@ -155,7 +210,60 @@ fn fates() -> impl Strategy<Value = BTreeMap<(String, usize), u8>> {
     )
 }
 
+/// A looping phase between two others.
+fn looped(width: u32) -> serde_json::Value {
+    json!({ "schemaVersion": 1, "id": "w", "title": "t", "limits": { "maxConcurrentAgents": width },
+        "phases": [{ "id": "map", "mode": "parallel", "tasks": tasks("map", 3) },
+                   { "id": "hunt", "mode": "parallel", "tasks": tasks("hunt", 2),
+                     "loop": { "maxRounds": 3, "until": { "noNewFindings": true } } },
+                   { "id": "verdict", "tasks": tasks("verdict", 1) }] })
+}
+
 proptest! {
+    /// However often the server dies, and wherever the journal then ends, the next one has something to do or ends; loops
+    /// go on where they were; and no task fails more often than it may.
+    #[test]
+    fn a_run_goes_on_from_wherever_its_journal_ends(
+        fates in prop::collection::vec(0..8u8, 64), picks in prop::collection::vec(any::<usize>(), 1..64),
+        crashes in prop::collection::vec(any::<prop::sample::Index>(), 0..5), width in 1..5u32,
+    ) {
+        let fate = |id: &str, number: usize| {
+            let seed = id.bytes().fold(number, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+            match fates[seed % fates.len()] {
+                0 => Fate::Bad,
+                1 => Fate::Passing,
+                2 | 3 => Fate::Good { findings: 1 },
+                _ => GOOD,
+            }
+        };
+        let mut sim = Sim::new(looped(width), None, false);
+        let mut turn = 0;
+        let mut pick = |_| { turn += 1; picks[turn % picks.len()] };
+        let mut end = sim.run(&mut pick, fate);
+        for crash in crashes {
+            sim.crash(crash.index(sim.journal.len() + 1));
+            end = sim.run(&mut pick, fate);
+        }
+        prop_assert!(matches!(end, End::Complete | End::Parked), "{:?}", end);
+        prop_assert_eq!(end == End::Complete, sim.state.status() == RunStatus::Complete);
+        for task in &sim.state.tasks {
+            prop_assert!(task.failures <= 3);
+            let counted = sim.journal.iter().filter(|(event, _)| match event {
+                JournalEvent::TaskRetrying { task: id, counted: true, .. }
+                | JournalEvent::TaskParked { task: id, .. } => *id == task.id,
+                _ => false,
+            });
+            prop_assert!(counted.count() <= 3);
+        }
+        // One decision for each round that was accepted whole, and none for one that was not.
+        for phase in sim.state.phases.iter().filter(|phase| phase.looping.is_some()) {
+            prop_assert_eq!(phase.looping.as_ref().unwrap().decided, phase.is_complete());
+        }
+        let mut recounted = sim.state.clone();
+        recounted.reindex();
+        prop_assert_eq!(recounted, sim.state);
+    }
+
     /// A drive always ends, never tries a task more often than it may, and ends the same whatever the order.
     #[test]
     fn same_outcomes_in_any_order_give_the_same_state(

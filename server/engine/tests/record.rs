@@ -50,10 +50,13 @@ fn started() -> JournalEvent {
         host: "h".into(),
         settings: DriveSettings {
             agent: AgentName::new("a").unwrap(),
+            agent_named: false,
             concurrency: None,
             once: false,
             incremental: false,
             max_attempts: NonZeroU32::new(3).unwrap(),
+            token_budget: None,
+            allow_unattested: false,
         },
         resumed: false,
     }
@@ -67,6 +70,7 @@ fn dispatched(n: usize) -> JournalEvent {
         attempt: 1,
         prompt_digest: String::new(),
         marker: None,
+        cache: None,
     }
 }
 

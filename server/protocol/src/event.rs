@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::feedback::{FeedbackClass, FeedbackSeverity, FeedbackStatus};
 use crate::ids::{AgentName, CommitId, FeedbackId, PhaseId, RunId, TaskId, WorkerId};
 use crate::outcome::Usage;
-use crate::run::{RunStatus, StopMode};
+use crate::run::{CacheState, RunStatus, StopMode};
 use crate::time::Timestamp;
 
 /// One event of a run.
@@ -91,6 +91,9 @@ events! {
         agent: AgentName,
         /// The attempt, from 1.
         attempt: u32,
+        /// For a task whose result may be reused: whether it was, and why or why not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache: Option<CacheState>,
     }
     /// A line of what an agent is doing.
     AgentActivity {
@@ -169,11 +172,11 @@ events! {
         /// The fault in a sentence.
         message: String,
     }
-    /// A feedback record was closed.
+    /// A feedback record was closed, or is being worked on (`tasked`).
     FeedbackClosed {
         /// The record.
         feedback_id: FeedbackId,
-        /// How it ended.
+        /// How it stands now.
         status: FeedbackStatus,
     }
     /// The run was committed.
@@ -191,6 +194,13 @@ events! {
         phase: PhaseId,
         /// Tasks accepted.
         completed: u32,
+    }
+    /// Agents reported to have spent four fifths of the token budget, or more.
+    BudgetWarning {
+        /// Tokens recorded.
+        spent: u64,
+        /// Tokens the run may spend.
+        budget: u64,
     }
     /// A stop was asked for.
     StopRequested {

@@ -65,9 +65,12 @@ pub struct FeedbackRecord {
     /// What the person who closed it wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_note: Option<String>,
-    /// What the task is told when it is tried again.
+    /// What the task is told when it is tried again, or whoever does the correction task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guidance: Option<String>,
+    /// The correction task, where one was written down: a file of the run's folder, `<feedback id>.md`. No drive runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correction_task_id: Option<TaskId>,
 }
 
 /// Where a feedback record stands.
@@ -169,4 +172,7 @@ pub enum Resolution {
     Rejected,
     /// The task is opened again, with guidance; `resume` runs it.
     Retry,
+    /// Not yet: a correction task is written down, and the record waits until that is done and it is closed in one of
+    /// the other ways.
+    Tasked,
 }

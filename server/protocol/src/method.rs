@@ -82,6 +82,13 @@ pub struct DriveParams {
     /// Attempts before a task parks. Default 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<NonZeroU32>,
+    /// Tokens the run may spend in all, in place of the workflow's limit. 0: no limit. Kept for later drives of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u64>,
+    /// Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is recorded
+    /// and stands in the report. For this drive only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unattested: bool,
     /// Token for `$/progress`, as the Language Server Protocol has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_done_token: Option<ProgressToken>,
@@ -106,7 +113,8 @@ pub struct ResumeParams {
     pub workspace: Option<String>,
     /// The run.
     pub run_id: RunId,
-    /// The agent for tasks that name none.
+    /// The agent for tasks that name none. When absent, the one that an earlier drive of the run named, if it is still
+    /// configured; else the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
     /// How many agents at once, in every phase.
@@ -121,6 +129,13 @@ pub struct ResumeParams {
     /// Attempts before a task parks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<NonZeroU32>,
+    /// Tokens the run may spend in all, in place of the limit it had. 0: no limit. Kept for later drives of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u64>,
+    /// Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is recorded
+    /// and stands in the report. For this drive only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unattested: bool,
     /// Token for `$/progress`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_done_token: Option<ProgressToken>,
@@ -138,6 +153,8 @@ impl From<ResumeParams> for DriveParams {
             once: resume.once,
             incremental: resume.incremental,
             max_attempts: resume.max_attempts,
+            token_budget: resume.token_budget,
+            allow_unattested: resume.allow_unattested,
             work_done_token: resume.work_done_token,
         }
     }
@@ -174,6 +191,9 @@ pub struct PreviewParams {
     /// Tasks of the plan at most. Default 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_limit: Option<u32>,
+    /// Tokens the run may spend in all, in place of the limit it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u64>,
 }
 
 /// Parameters of `resolveFeedback`.
@@ -187,6 +207,9 @@ pub struct ResolveFeedbackParams {
     pub run_id: RunId,
     /// The record.
     pub feedback_id: FeedbackId,
+    /// Further records to close in the same way. All are closed, or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feedback_ids: Vec<FeedbackId>,
     /// How it is closed.
     pub resolution: Resolution,
     /// For `resolved`: the node that settles it. It must exist and be verified or committed.
@@ -201,7 +224,7 @@ pub struct ResolveFeedbackParams {
     /// Files that support the resolution.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<String>,
-    /// For `retry`: what the task is told when it is tried again.
+    /// For `retry`: what the task is told when it is tried again. For `tasked`: what the correction task says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guidance: Option<String>,
 }
@@ -278,6 +301,10 @@ pub struct ShowRunParams {
     /// Tasks at most. Default 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_limit: Option<u32>,
+    /// Write `report.md` and `report.html` anew from the run's record before answering; also while the run is driven. The
+    /// same record always gives the same bytes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub write_report: bool,
 }
 
 /// Parameters of `listFeedback`.

@@ -178,6 +178,9 @@ pub struct Task {
     /// Refuse a result that cites nothing. Ids that start with `verify`, `verdict` or `synthesis` always require it.
     #[serde(default)]
     pub requires_evidence: bool,
+    /// Refuse a result that stands on Flowdrive's own files (`.cw`) rather than on what it was to look at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reviews_repo: bool,
     /// The sandbox policy the agent is told of, and its environment is built by.
     #[serde(default)]
     pub sandbox: Sandbox,
@@ -238,6 +241,17 @@ impl Sandbox {
 pub struct ResultCache {
     /// The input whose value keys the cache.
     pub key_input: InputName,
+    /// Give the task the results of earlier phases in full, and key the cache by them too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include_completed_results: Option<IncludeResults>,
+}
+
+/// Which results a task is given in full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IncludeResults {
+    /// Those of every phase before its own.
+    PreviousPhases,
 }
 
 /// Another workflow in a task's place.

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::event::Event;
-use flowdrive_protocol::method::VerifyRunResult;
-use flowdrive_protocol::run::RunView;
+use flowdrive_protocol::method::{ListRunsResult, VerifyRunResult};
+use flowdrive_protocol::run::{RunStatus, RunView};
 use serde_json::{Value, json};
 
 use crate::server::Server;
@@ -136,6 +136,13 @@ async fn recover(scene: &Scene, when: &str, expected: &Outcome) {
     let before = scene.journals();
     let (runs_before, noted) = (scene.runs(), scene.noted());
     let server = scene.server(&[]).await;
+    // Nothing is called complete that its journal does not show to be.
+    let listed: ListRunsResult = server.ok("listRuns", server.here(json!({}))).await;
+    for run in listed.runs.iter().filter(|run| run.status == RunStatus::Complete) {
+        let journal = &before[run.run_id.as_str()];
+        let (accepted, committed) = (journal.of("taskAccepted").count(), journal.of("committed").count());
+        assert_eq!((accepted, committed), (run.planned_workers as usize, 1), "{when}, {} is complete", run.run_id);
+    }
     // A run that was complete is resumed too: its report and its snapshot may be missing.
     if scene.exists() {
         let resumed = server.call("resume", server.here(json!({ "runId": RUN }))).await;

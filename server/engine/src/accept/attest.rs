@@ -39,14 +39,13 @@ pub fn verify(claim: &Claim<'_>) -> Attestation {
         claim.report.raw_usage.as_ref().filter(|usage| usage.as_object().is_some_and(|map| !map.is_empty()))
     else {
         let reason = Some("agent reported no usage".to_owned());
-        return Attestation { status: AttestationStatus::Absent, reason, covers_result: false };
+        return Attestation { status: AttestationStatus::Absent, reason, covers_result: false, overridden: false };
     };
-    match check(claim, usage) {
-        Ok(covers_result) => Attestation { status: AttestationStatus::Attested, reason: None, covers_result },
-        Err(reason) => {
-            Attestation { status: AttestationStatus::Unattested, reason: Some(reason), covers_result: false }
-        }
-    }
+    let (status, reason, covers_result) = match check(claim, usage) {
+        Ok(covers_result) => (AttestationStatus::Attested, None, covers_result),
+        Err(reason) => (AttestationStatus::Unattested, Some(reason), false),
+    };
+    Attestation { status, reason, covers_result, overridden: false }
 }
 
 /// Whether the signature covers the result as well; or why it does not hold.

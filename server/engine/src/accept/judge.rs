@@ -12,8 +12,8 @@ use super::files::{Desk, Files, Presence};
 use super::parse::ParsedResult;
 use super::path;
 use super::refusal::{
-    EVIDENCE_UNRESOLVABLE, FINDING_WITHOUT_EVIDENCE, MISSING_ARTIFACT_PATH, MISSING_REQUIRED_EVIDENCE, Refusal, list,
-    quote,
+    EVIDENCE_UNRESOLVABLE, FINDING_WITHOUT_EVIDENCE, MISSING_ARTIFACT_PATH, MISSING_REQUIRED_EVIDENCE, OFF_TARGET,
+    Refusal, list, quote,
 };
 use super::weigh::{Scope, Weighed, weigh_all};
 
@@ -24,6 +24,8 @@ pub struct Requirements<'a> {
     pub task_id: &'a TaskId,
     /// Whether the task says that it requires evidence.
     pub requires_evidence: bool,
+    /// Whether the task is about the workspace's own files, so that Flowdrive's are no answer.
+    pub reviews_repo: bool,
     /// Paths that the task promises, relative to the workspace or to the attempt's folder of artifacts.
     pub artifacts: &'a [String],
     /// The workspace's absolute paths: as it was named, and as it resolves. Absolute paths below them become relative.
@@ -67,6 +69,9 @@ pub fn judge(required: &Requirements<'_>, result: &ParsedResult, files: &dyn Fil
         if finding.severity <= Severity::P2 && !weighed.iter().any(Weighed::holds) {
             faults.add(FINDING_WITHOUT_EVIDENCE, None, unfounded(&finding.id, finding.severity, weighed));
         }
+    }
+    if required.reviews_repo {
+        check_target(required.task_id, &whole, &each, &mut faults);
     }
     check_artifacts(required, result, &scope, &mut desk, &mut faults);
     faults.into_result()?;
@@ -138,6 +143,31 @@ fn check_evidence(required: &Requirements<'_>, whole: &[Weighed], each: &[Vec<We
                 "Task {task} requires grounded cw:result evidence (a path-like locator, URL, or namespace:value token — \
                  not free text). Given: {given}. Add an `evidence` array to the cw:result block that names the places \
                  the answer stands on, such as [\"src/main.rs:10-12\"]."
+            ),
+        );
+    }
+}
+
+/// For a task about the workspace: not half of the files that its evidence names, and not two of them, are files that
+/// Flowdrive itself keeps there. An agent that got lost reads its own papers.
+fn check_target(task: &TaskId, whole: &[Weighed], each: &[Vec<Weighed>], faults: &mut Faults) {
+    const OWN: [&str; 3] = [".cw/runs/", ".cw/context/", ".cw/cache/"];
+    let holding = whole.iter().chain(each.iter().flatten()).filter(|weighed| weighed.holds());
+    let places: BTreeSet<(&str, &str)> = holding
+        .filter_map(|weighed| Some((weighed.evidence.path.as_deref()?, weighed.evidence.locator.as_str())))
+        .collect();
+    let own: Vec<String> = (places.iter())
+        .filter(|(path, _)| OWN.iter().any(|folder| path.starts_with(folder)))
+        .map(|(_, locator)| quote(locator))
+        .collect();
+    if own.len() >= 2 && own.len() * 2 >= places.len() {
+        faults.add(
+            OFF_TARGET,
+            None,
+            format!(
+                "Task {task} is about the workspace, and its evidence is mostly files that Flowdrive keeps there: {}. \
+                 Look at the workspace's own files, and cite those.",
+                list(&own)
             ),
         );
     }

@@ -64,6 +64,7 @@ fn judged_as(id: &str, flag: bool, artifacts: &[&str], text: &str) -> Result<Acc
     let required = Requirements {
         task_id: &task(id),
         requires_evidence: flag,
+        reviews_repo: false,
         artifacts: &artifacts,
         roots: &roots,
         worker_dir: Some(".cw/runs/r/workers/w"),
@@ -289,6 +290,31 @@ fn a_result_may_stand_on_what_its_findings_stand_on() {
 }
 
 #[test]
+fn a_task_about_the_workspace_is_not_answered_by_flowdrives_own_files() {
+    let judged = |reviews_repo: bool, evidence: &[&str]| {
+        let id = task("map:a");
+        let required = Requirements {
+            task_id: &id,
+            requires_evidence: true,
+            reviews_repo,
+            artifacts: &[],
+            roots: &["/work/repo".to_owned()],
+            worker_dir: Some(".cw/runs/r/workers/w"),
+        };
+        judge(&required, &parse(&fenced(&json!({ "evidence": evidence }))).unwrap(), &Tree::new())
+    };
+    let own = [".cw/runs/r/workers/v/result.md:1", ".cw/runs/r/workers/v/result.md:2"];
+    let refusal = judged(true, &own).unwrap_err();
+    assert_eq!(refusal.code, OFF_TARGET);
+    assert!(refusal.message.contains("result.md:2"), "{refusal}");
+    assert!(judged(true, &[&own[..], &["src/a.rs:1", "src/b.rs:1"]].concat()).is_err(), "half is too much");
+    assert!(judged(true, &[&own[..], &["src/a.rs:1", "src/a.rs:2", "src/b.rs:1"]].concat()).is_ok());
+    assert!(judged(true, &own[..1]).is_ok(), "one place is no pattern");
+    assert!(judged(true, &[&own[..1], &["src/a.rs:1"]].concat()).is_ok());
+    assert!(judged(false, &own).is_ok(), "a task about results may cite them");
+}
+
+#[test]
 fn artifacts_must_exist() {
     for path in [
         "src/b.rs",
@@ -339,7 +365,14 @@ fn each_file_is_read_at_most_once_and_only_for_its_lines() {
         parse(&fenced(&json!({ "evidence": locators, "findings": [{ "path": "src/a.rs", "line": 3 }] }))).unwrap();
     let tree = Tree::new();
     let id = task("map:a");
-    let required = Requirements { task_id: &id, requires_evidence: true, artifacts: &[], roots: &[], worker_dir: None };
+    let required = Requirements {
+        task_id: &id,
+        requires_evidence: true,
+        reviews_repo: false,
+        artifacts: &[],
+        roots: &[],
+        worker_dir: None,
+    };
     judge(&required, &result, &tree).unwrap();
     assert_eq!(*tree.reads.borrow(), ["src/a.rs"]);
 }
@@ -397,7 +430,7 @@ proptest! {
         }
         let id = task("map:a");
         let roots = ["/work/repo".to_owned()];
-        let required = Requirements { task_id: &id, requires_evidence: flag, artifacts: &[], roots: &roots, worker_dir: None };
+        let required = Requirements { task_id: &id, requires_evidence: flag, reviews_repo: flag, artifacts: &[], roots: &roots, worker_dir: None };
         let judged = judge(&required, &result, &tree);
         prop_assert_eq!(&judged, &judge(&required, &result, &tree));
         prop_assert_eq!(&judged, &judge(&required, &result, &Listing(listing)));

@@ -14,6 +14,8 @@ pub const MISSING_REQUIRED_EVIDENCE: &str = "missing-required-evidence";
 pub const EVIDENCE_UNRESOLVABLE: &str = "evidence-unresolvable";
 /// A finding of P0 to P2 has no evidence of its own that holds.
 pub const FINDING_WITHOUT_EVIDENCE: &str = "finding-without-evidence";
+/// The result stands on Flowdrive's own files instead of on the workspace's.
+pub const OFF_TARGET: &str = "worker-off-target";
 /// A file that was named or promised does not exist.
 pub const MISSING_ARTIFACT_PATH: &str = "missing-artifact-path";
 

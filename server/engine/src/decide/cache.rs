@@ -49,6 +49,9 @@ pub fn key(state: &RunState, task: usize, incremental: bool, delegation: &str) -
             return Err(format!("the input {} that keys it is empty", cache.key_input));
         }
         part(&format!("input {}", cache.key_input), &json!(value));
+        if cache.include_completed_results.is_some() {
+            part("upstream", &upstream(state, task)?);
+        }
     }
     let digest =
         sha256_hex(to_string(&json!({ "v": 1, "incremental": incremental, "parts": parts })).unwrap_or_default());

@@ -33,7 +33,7 @@ pub fn conclude(state: &RunState, end: &End, by: &str, committed: bool) -> Concl
     match end {
         End::Complete => Conclusion {
             status: RunStatus::Complete,
-            reason: None,
+            reason: (state.planned() == 0).then(|| "the workflow has no tasks: no agent was asked anything".to_owned()),
             step: (!committed).then(|| step(state, StepAction::Complete, StepStatus::Complete)),
             stopped: None,
         },
@@ -57,7 +57,8 @@ pub fn conclude(state: &RunState, end: &End, by: &str, committed: bool) -> Concl
         End::Parked => blocked("no eligible worker (a parked/failed worker blocks the phase gate)".to_owned(), None),
         End::Budget { task, spent, budget } => blocked(
             format!(
-                "token budget exhausted: {spent} recorded tokens >= budget {budget} — refusing to spawn further agents"
+                "token budget exhausted: {spent} recorded tokens >= budget {budget} — refusing to spawn further agents — \
+                 {resume} --token-budget N, with a higher N"
             ),
             Some(*task),
         ),

@@ -2,6 +2,7 @@
 //!
 //! Pure: takes what is known, gives what to do. Must not do I/O, read a clock or hold state of its own.
 
+pub mod budget;
 pub mod cache;
 pub mod feedback;
 pub mod finish;

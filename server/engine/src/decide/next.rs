@@ -5,7 +5,8 @@ use flowdrive_protocol::run::{StopMode, TaskStatus};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::PhaseMode;
 
-use crate::model::journal::DriveSettings;
+use super::{budget, looping};
+use crate::model::journal::{DriveSettings, JournalEvent};
 use crate::model::state::{PhaseState, RunState};
 
 /// What is known when the question is asked.
@@ -46,7 +47,7 @@ pub enum Availability {
 }
 
 /// What to do next.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     /// Start the task at this place.
     Dispatch {
@@ -62,6 +63,8 @@ pub enum Next {
         /// When to ask again though nothing happened.
         until: Option<Timestamp>,
     },
+    /// Write down what follows from what happened: a loop's decision, the end of a phase, a warning.
+    Record(Box<JournalEvent>),
     /// Commit the run: every task is accepted.
     Commit,
     /// End the drive.
@@ -106,6 +109,9 @@ pub fn next(situation: &Situation<'_>) -> Next {
     let idle = in_flight == 0;
     let wait_or = |end: End| if idle { Next::End(end) } else { Next::Wait { until: None } };
 
+    if let Some(event) = due(state, settings) {
+        return Next::Record(Box::new(event));
+    }
     if idle && state.completed() == state.planned() {
         return if state.terminal_commit().is_some() { Next::End(End::Complete) } else { Next::Commit };
     }
@@ -156,7 +162,7 @@ pub fn next(situation: &Situation<'_>) -> Next {
                 waiting = true;
             }
             Availability::Free => {
-                if let Some((spent, budget)) = over_budget(state, in_flight) {
+                if let Some((spent, budget)) = budget::exhausted(state, settings) {
                     return wait_or(End::Budget { task, spent, budget });
                 }
                 return Next::Dispatch { task, phase: place, width };
@@ -192,17 +198,13 @@ fn halted(phase: &PhaseState, width: u32) -> bool {
     phase.mode == PhaseMode::Sequential && width == 1 && phase.parked() > 0
 }
 
-/// The tokens spent and the budget, when one more agent could overrun it: what those under way will spend is taken to
-/// be what agents of this run spent on average so far.
-fn over_budget(state: &RunState, in_flight: usize) -> Option<(u64, u64)> {
-    let budget = state.workflow.limits.token_budget;
-    let spent = state.tokens_spent();
-    if budget == 0 {
-        return None;
-    }
-    let settled = u64::from(state.completed() + state.parked()).max(1);
-    let reserved = (spent / settled).saturating_mul(in_flight as u64);
-    (spent.saturating_add(reserved) >= budget).then_some((spent, budget))
+/// What follows from the state and is not written down yet. Asked for before anything else, so that a crash between a
+/// fact and what follows from it loses nothing.
+fn due(state: &RunState, settings: &DriveSettings) -> Option<JournalEvent> {
+    let ended = |phase: &&PhaseState| !phase.finished && !phase.tasks.is_empty() && phase.is_complete();
+    looping::due(state)
+        .or_else(|| Some(JournalEvent::PhaseFinished { phase: state.phases.iter().find(ended)?.id.clone() }))
+        .or_else(|| budget::warning(state, settings))
 }
 
 /// Most tasks one drive may dispatch: `(tasks + rounds that loops may add) * (attempts + 1) + 5`.

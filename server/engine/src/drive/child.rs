@@ -5,12 +5,14 @@ use std::sync::{Arc, mpsc};
 
 use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::ids::{MAX_ID_BYTES, RunId, WorkerId};
+use flowdrive_protocol::outcome::Usage;
 use flowdrive_protocol::run::{DriveResult, RunStatus};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::{BindResult, SubWorkflow};
 
 use super::handle::Drive;
 use super::{Driver, Job, Message};
+use crate::model::journal::DriveSettings;
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::model::state::RunState;
 use crate::record::{self, Record};
@@ -35,21 +37,32 @@ pub(crate) fn child_run_id(state: &RunState, task: usize) -> Option<RunId> {
     RunId::new(within(name, MAX_ID_BYTES)).ok()
 }
 
+/// A child's drive under way.
+struct Launched {
+    drive: Drive,
+    paths: RunPaths,
+    spec: SubWorkflow,
+    /// Tokens that earlier drives of the child spent.
+    spent: u64,
+}
+
 impl Driver {
     /// Starts, or carries on, the run of a sub-workflow task.
     pub(super) fn start_child(&mut self, child: Child) {
         let Child { task, worker, spec } = child;
         let (started_at, app) = (Timestamp::now(), spec.id.clone());
         let (sender, broken) = (self.job.sender.clone(), self.job.sender.clone());
-        let settle = move |worker: WorkerId, (ending, digest): (Ending, Option<String>)| {
-            let bare = Outcome::bare(ending, HandleKind::SubWorkflow, format!("workflow {}", spec.id), started_at);
-            let outcome = Box::new(Outcome { result_digest: digest, ..bare });
+        let settle = move |worker: WorkerId, (ending, digest): (Ending, Option<String>), tokens: u64| {
+            let outcome = outcome(&spec.id, ending, started_at, tokens);
+            let outcome = Box::new(Outcome { result_digest: digest, ..outcome });
             let _ = sender.send(Message::Settled { task, worker, outcome });
         };
-        let (drive, paths, spec) = match self.launch_child(task) {
+        let Launched { drive, paths, spec, spent } = match self.launch_child(task) {
             Ok(launched) => launched,
             Err(fault) if of_disk(&fault) => return drop(broken.send(Message::ChildBroken { task, fault })),
-            Err(fault) => return settle(worker, (failed(format!("sub-workflow plan failed ({app}): {fault}")), None)),
+            Err(fault) => {
+                return settle(worker, (failed(format!("sub-workflow plan failed ({app}): {fault}")), None), 0);
+            }
         };
         if let Some((mode, by)) = &self.stop {
             drive.stop(*mode, by);
@@ -58,18 +71,21 @@ impl Driver {
         let result_path = self.job.record.paths.worker(&worker).result;
         self.job.runtime.spawn(async move {
             let ended = drive.finished().await;
+            // What this drive of the child spent; earlier ones are counted by the attempts that made them.
+            let tokens = record::read(&drive.state).tokens_spent().saturating_sub(spent);
             let bound = tokio::task::spawn_blocking(move || bind(&spec, &paths, ended, &result_path)).await;
             match bound {
-                Ok(Ok(bound)) => settle(worker, bound),
+                Ok(Ok(bound)) => settle(worker, bound, tokens),
                 Ok(Err(fault)) => drop(broken.send(Message::ChildBroken { task, fault })),
                 Err(fault) => {
-                    settle(worker, (failed(format!("sub-workflow result could not be bound: {fault}")), None));
+                    let failed = failed(format!("sub-workflow result could not be bound: {fault}"));
+                    settle(worker, (failed, None), tokens);
                 }
             }
         });
     }
 
-    fn launch_child(&self, task: usize) -> Result<(Drive, RunPaths, SubWorkflow), EngineError> {
+    fn launch_child(&self, task: usize) -> Result<Launched, EngineError> {
         let state = self.job.record.state();
         let spec = state
             .spec(task)
@@ -89,13 +105,13 @@ impl Driver {
             .ok_or_else(|| EngineError::internal(format!("no run id can be made for task {}", state.tasks[task].id)))?;
         let (record, lock, resumed) = self.child_record(&state, &id, &spec)?;
         drop(state);
-        let paths = record.paths.clone();
+        let (paths, spent) = (record.paths.clone(), record.state().tokens_spent());
         let (sender, mailbox) = mpsc::channel();
         let drive = self.job.drives.launch(Job {
             record,
             lock,
             workspace: Arc::clone(&self.job.workspace),
-            settings: crate::model::journal::DriveSettings { once: false, ..self.job.settings.clone() },
+            settings: DriveSettings { once: false, token_budget: None, ..self.job.settings.clone() },
             resumed,
             agents: Arc::clone(&self.job.agents),
             delegator: self.job.delegator.clone(),
@@ -106,7 +122,7 @@ impl Driver {
             drives: Arc::clone(&self.job.drives),
             lineage,
         })?;
-        Ok((drive, paths, spec))
+        Ok(Launched { drive, paths, spec, spent })
     }
 
     fn child_record(
@@ -188,4 +204,11 @@ fn of_disk(fault: &EngineError) -> bool {
 
 fn failed(reason: String) -> Ending {
     Ending::Failed { code: "sub-workflow-failed".to_owned(), reason, transient: None }
+}
+
+fn outcome(workflow: &str, ending: Ending, started_at: Timestamp, tokens: u64) -> Outcome {
+    let mut outcome = Outcome::bare(ending, HandleKind::SubWorkflow, format!("workflow {workflow}"), started_at);
+    // The parent's budget knows what its children spend.
+    outcome.report.usage = (tokens > 0).then(|| Usage { total_tokens: Some(tokens), ..Usage::default() });
+    outcome
 }

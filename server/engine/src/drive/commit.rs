@@ -1,6 +1,6 @@
 //! The commit that ends a run.
 
-use flowdrive_protocol::feedback::FeedbackStatus;
+use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::ids::CommitId;
 use flowdrive_protocol::outcome::{Evidence, EvidenceKind};
 use flowdrive_protocol::run::{StepAction, StepStatus};
@@ -12,10 +12,12 @@ use crate::EngineError;
 use crate::accept::{FileLookup, Files};
 use crate::decide::feedback;
 use crate::decide::finish::step;
-use crate::model::journal::{Commit, JournalEvent, TERMINAL_REASON};
+use crate::model::journal::{AcceptedResult, Commit, JournalEvent, TERMINAL_REASON};
 use crate::model::state::RunState;
+use crate::store::canonical::sha256_hex;
 
 const UNRESOLVABLE: &str = "commit-verifier-evidence-unresolvable";
+const RESULT_CHANGED: &str = "commit-verifier-result-changed";
 
 impl Driver {
     /// Commits the run, gated by its verdict where it has one. False when the gate refused: a feedback record then
@@ -24,32 +26,22 @@ impl Driver {
         let state = self.job.record.state();
         let verdict = verdict_task(&state);
         let verifier = verdict.and_then(|place| state.verifier_node(place));
-        let missing: Vec<String> = verdict
-            .and_then(|place| state.tasks[place].accepted.as_ref())
-            .map(|result| unresolvable(&result.evidence, &OnDisk(&self.job.workspace)))
-            .unwrap_or_default();
+        let refusal = self.refusal(&state, verdict);
         let number = state.commits.len() + 1;
-        let refusals: Vec<_> = state.feedback.values().filter(|record| record.code == UNRESOLVABLE).collect();
-        let known = refusals.iter().any(|record| record.status == FeedbackStatus::Open);
-        let name = format!("commit-{:04}", refusals.len() + 1);
-        let run_id = state.run_id.clone();
+        let of_gate = |record: &&FeedbackRecord| [UNRESOLVABLE, RESULT_CHANGED].contains(&record.code.as_str());
+        let refusals: Vec<_> = state.feedback.values().filter(of_gate).collect();
+        let known =
+            |code: &str| refusals.iter().any(|record| record.code == code && record.status != FeedbackStatus::Resolved);
+        let opens = refusal.as_ref().filter(|(code, _)| !known(code)).map(|(code, message)| {
+            let fault = feedback::Fault { code, message, stage: Some("commit"), source: None, task: None };
+            let name = format!("commit-{:04}", refusals.len() + 1);
+            feedback::open(&state.run_id, &fault, &name, Timestamp::now())
+                .ok_or_else(|| EngineError::internal("no feedback id can be made for the commit"))
+        });
         drop(state);
 
-        if !missing.is_empty() {
-            let message = format!(
-                "the verdict cites files that are no longer there: {}. Restore them, or retry the verdict",
-                missing.join(", ")
-            );
-            if !known {
-                let fault = feedback::Fault {
-                    code: UNRESOLVABLE,
-                    message: &message,
-                    stage: Some("commit"),
-                    source: None,
-                    task: None,
-                };
-                let record = feedback::open(&run_id, &fault, &name, Timestamp::now())
-                    .ok_or_else(|| EngineError::internal("no feedback id can be made for the commit"))?;
+        if let Some((_, message)) = refusal {
+            if let Some(record) = opens.transpose()? {
                 self.job.record.record(&JournalEvent::FeedbackOpened { record: Box::new(record) })?;
             }
             self.refused_commit = Some(message);
@@ -71,6 +63,46 @@ impl Driver {
         self.steps.push((usize::MAX, made));
         self.committed = true;
         Ok(true)
+    }
+}
+
+impl Driver {
+    /// Why the run may not be committed: the code and the words.
+    fn refusal(&self, state: &RunState, verdict: Option<usize>) -> Option<(&'static str, String)> {
+        let dir = &self.job.record.paths.dir;
+        let intact = |result: &AcceptedResult| {
+            std::fs::read(dir.join(&result.path)).is_ok_and(|bytes| sha256_hex(&bytes) == result.digest)
+        };
+        let accepted = state.tasks.iter().filter_map(|task| Some((task, task.accepted.as_ref()?)));
+        let changed: Vec<String> =
+            accepted.filter(|(_, result)| !intact(result)).map(|(task, _)| task.id.to_string()).collect();
+        if !changed.is_empty() {
+            let message = format!(
+                "results are no longer what was accepted: {}. `flowdrive verify {}` names the files; delete a changed one \
+                 and resume, and it is restored from the journal",
+                listed(&changed),
+                state.run_id
+            );
+            return Some((RESULT_CHANGED, message));
+        }
+        let result = verdict.and_then(|place| state.tasks[place].accepted.as_ref())?;
+        let missing = unresolvable(&result.evidence, &OnDisk(&self.job.workspace));
+        (!missing.is_empty()).then(|| {
+            let message = format!(
+                "the verdict cites files that are no longer there: {}. Restore them, or retry the verdict",
+                missing.join(", ")
+            );
+            (UNRESOLVABLE, message)
+        })
+    }
+}
+
+/// The first few of many.
+fn listed(ids: &[String]) -> String {
+    const FEW: usize = 8;
+    match ids.len() {
+        0..=FEW => ids.join(", "),
+        all => format!("{} and {} more", ids[..FEW].join(", "), all - FEW),
     }
 }
 

@@ -14,8 +14,8 @@ use super::Driver;
 use crate::EngineError;
 use crate::accept::refusal::UNATTESTED_USAGE;
 use crate::accept::{self, Accepted, FileLookup, Files, Refusal, Requirements, attest};
+use crate::decide::feedback;
 use crate::decide::retry::{After, Failure, after};
-use crate::decide::{feedback, looping};
 use crate::model::journal::{AcceptedResult, Attestation, AttestationStatus, JournalEvent, MAX_CARRIED};
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::store::canonical::sha256_hex;
@@ -116,6 +116,7 @@ impl Driver {
         let requirements = Requirements {
             task_id: &id,
             requires_evidence: spec.requires_evidence,
+            reviews_repo: spec.reviews_repo,
             artifacts: &spec.artifacts,
             roots: &[root.to_string_lossy().into_owned()],
             worker_dir: worker_dir.as_deref(),
@@ -167,7 +168,7 @@ impl Driver {
         };
         // An agent that is no longer configured cannot have asked for anything.
         let agent = self.job.agents.get(&attempt.agent).ok();
-        let attestation = attest::verify(&attest::Claim {
+        let mut attestation = attest::verify(&attest::Claim {
             report: &outcome.report,
             run: state.run_id.as_str(),
             task: state.tasks[task].id.as_str(),
@@ -177,11 +178,14 @@ impl Driver {
         });
         if agent.is_some_and(|agent| agent.require_attested_usage) && attestation.status != AttestationStatus::Attested
         {
-            let why = attestation.reason.as_deref().unwrap_or("it is not signed");
-            return Err(Refusal::new(
-                UNATTESTED_USAGE,
-                format!("agent {} must sign what it reports to have used: {why}", attempt.agent),
-            ));
+            if !self.job.settings.allow_unattested {
+                let why = attestation.reason.as_deref().unwrap_or("it is not signed");
+                return Err(Refusal::new(
+                    UNATTESTED_USAGE,
+                    format!("agent {} must sign what it reports to have used: {why}", attempt.agent),
+                ));
+            }
+            attestation.overridden = true;
         }
         Ok(Some(attestation))
     }
@@ -212,17 +216,6 @@ impl Driver {
         let step = self.push_step(task, worker, StepAction::Accept, StepStatus::Ok);
         step.handle_kind = Some(outcome.handle.as_str().to_owned());
         step.reported_model = Some(outcome.report.model.clone().unwrap_or_else(|| "unreported".to_owned()));
-        let due = looping::due(&self.job.record.state());
-        if let Some(decision) = due {
-            self.job.record.record(&decision)?;
-        }
-        let state = self.job.record.state();
-        let phase = state.phase_of(task);
-        let finished = (phase.is_complete() && !phase.finished).then(|| phase.id.clone());
-        drop(state);
-        if let Some(phase) = finished {
-            self.job.record.record(&JournalEvent::PhaseFinished { phase })?;
-        }
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 //! disk at once, and only then tell clients and start agents.
 
 mod announce;
-mod cached;
+pub(crate) mod cached;
 mod child;
 mod commit;
 mod handle;
@@ -29,6 +29,7 @@ use flowdrive_protocol::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Agents;
+use crate::decide::feedback;
 use crate::decide::finish::{Conclusion, commit_refused, conclude, step};
 use crate::decide::next::{End, Next, Situation, iteration_bound, next};
 use crate::delegate::{Busy, Delegator, Permit};
@@ -220,6 +221,7 @@ impl Driver {
                     let messages = self.receive(until);
                     self.take(messages)?;
                 }
+                Next::Record(event) => self.job.record.record(&event)?,
                 Next::Commit => {
                     if !self.commit()? {
                         break End::Parked;
@@ -384,6 +386,10 @@ impl Driver {
     }
 
     fn finish(&mut self, end: &End) -> Result<DriveResult, EngineError> {
+        let uncollected = feedback::uncollected(&self.job.record.state(), Timestamp::now());
+        for record in uncollected {
+            self.job.record.record(&JournalEvent::FeedbackOpened { record: Box::new(record) })?;
+        }
         let state = self.job.record.state();
         let by = self.stop.as_ref().map_or("client", |(_, by)| by.as_str());
         let conclusion = match &self.refused_commit {

@@ -1,12 +1,14 @@
 //! Starting an attempt: its folder, its record, and, once that is on disk, its agent.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flowdrive_protocol::ids::{AgentName, WorkerId};
 use flowdrive_protocol::time::Timestamp;
-use flowdrive_protocol::workflow::SubWorkflow;
+use flowdrive_protocol::workflow::{IncludeResults, SubWorkflow};
 
 use super::child::Child;
 use super::{Driver, Message};
@@ -19,8 +21,9 @@ use crate::delegate::{Busy, Limits, Permit};
 use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
 use crate::model::outcome::{Ending, HandleKind, Notice, Outcome};
+use crate::model::state::RunState;
 use crate::store::canonical::sha256_hex;
-use crate::store::{EndedLog, task_name, worker};
+use crate::store::{EndedLog, RunPaths, task_name, worker};
 use crate::workflow;
 
 /// An attempt whose dispatch is recorded but not yet on disk.
@@ -100,6 +103,23 @@ fn from_now(instant: tokio::time::Instant) -> Timestamp {
     Timestamp::from_millis(Timestamp::now().as_millis().saturating_add(millis))
 }
 
+/// The results of all phases before one, read from their files. None if any is not what was accepted: a task is given
+/// all of them or none.
+fn earlier_in_full(state: &RunState, phase: usize, paths: &RunPaths) -> Option<String> {
+    let before = state.phases[..phase].iter().flat_map(|phase| &phase.tasks).map(|place| &state.tasks[*place]);
+    let mut results = BTreeMap::new();
+    for task in before {
+        let accepted = task.accepted.as_ref()?;
+        let text = fs::read_to_string(paths.dir.join(&accepted.path)).ok();
+        let Some(text) = text.filter(|text| sha256_hex(text) == accepted.digest) else {
+            tracing::warn!(task = %task.id, "its result is not what was accepted; later tasks are not given results in full");
+            return None;
+        };
+        results.insert(&task.id, text);
+    }
+    (!results.is_empty()).then(|| prompt::in_full(&results))
+}
+
 impl Driver {
     /// Makes the attempt's folder and records its dispatch.
     pub(super) fn prepare(
@@ -148,12 +168,17 @@ impl Driver {
             Some((of, text)) if *of == state.phases[phase].id => Arc::clone(text),
             _ => Arc::from(prompt::earlier(&state, phase, &self.job.record.paths.dir)),
         };
+        let in_full = match spec.result_cache.as_ref().and_then(|cache| cache.include_completed_results) {
+            Some(IncludeResults::PreviousPhases) => earlier_in_full(&state, phase, &self.job.record.paths),
+            None => None,
+        };
         let phase_id = state.phases[phase].id.clone();
         let briefing = prompt::Briefing {
             phase: state.phases[phase].id.as_str(),
             requires_evidence: evidence,
             artifacts: &spec.artifacts,
             earlier: &earlier,
+            in_full: in_full.as_deref(),
             refused: current.refusal.as_ref(),
             guidance: current.guidance.as_deref(),
         };
@@ -162,8 +187,7 @@ impl Driver {
         let manifest = prompt::manifest(&assignment, agent.name.as_str(), evidence);
         let starts_phase = (!state.phases[phase].started).then(|| state.phases[phase].id.clone());
         let again = current.transient > 0;
-        // A result that was refused once is not taken again.
-        let looked_up = if current.refusal.is_none() { self.kept_result(&state, task, &agent) } else { None };
+        let (cache, looked_up) = self.kept_result(&state, task, &agent);
         drop(state);
         self.earlier = Some(made);
 
@@ -178,6 +202,7 @@ impl Driver {
             attempt: assignment.attempt,
             prompt_digest: sha256_hex(&input),
             marker: (looked_up.is_none() && matches!(place, Place::Agent(_))).then(|| assignment.marker.clone()),
+            cache,
         })?;
         self.dispatched += u64::from(!again);
         if let Some(text) = looked_up {

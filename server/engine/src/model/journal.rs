@@ -11,7 +11,7 @@ use flowdrive_protocol::event::{Event, ResultSource};
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus, Resolution};
 use flowdrive_protocol::ids::{AgentName, CommitId, FeedbackId, InputName, NodeId, PhaseId, RunId, TaskId, WorkerId};
 use flowdrive_protocol::outcome::{Evidence, Finding, Usage};
-use flowdrive_protocol::run::{RunStatus, StopMode};
+use flowdrive_protocol::run::{CacheState, RunStatus, StopMode};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::Workflow;
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,9 @@ pub enum JournalEvent {
         /// it leaves no other trace.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         marker: Option<String>,
+        /// For a task whose result may be reused: whether it was, and why or why not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache: Option<CacheState>,
     },
     /// The attempt's process exists.
     ProcessStarted {
@@ -158,10 +161,13 @@ pub enum JournalEvent {
         /// The record.
         record: Box<FeedbackRecord>,
     },
-    /// A feedback record was closed.
+    /// A feedback record was closed, or given a correction task.
     FeedbackClosed {
         /// The record.
         feedback: FeedbackId,
+        /// Others that were closed with it, in the same way: one event, so that all are or none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        also: Vec<FeedbackId>,
         /// How.
         closing: Box<Closing>,
     },
@@ -187,6 +193,13 @@ pub enum JournalEvent {
     Committed {
         /// The commit.
         commit: Commit,
+    },
+    /// Most of the token budget is spent. Recorded once for each budget.
+    BudgetWarned {
+        /// Tokens recorded.
+        spent: u64,
+        /// Tokens allowed.
+        budget: u64,
     },
     /// A stop was asked for.
     StopRequested {
@@ -229,6 +242,9 @@ pub struct RunPlanned {
 pub struct DriveSettings {
     /// The agent for tasks that name none.
     pub agent: AgentName,
+    /// Whether somebody named it, so that later drives of the run take it too. A default follows the configuration.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent_named: bool,
     /// The width asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<NonZeroU32>,
@@ -240,6 +256,12 @@ pub struct DriveSettings {
     pub incremental: bool,
     /// Attempts before a task parks.
     pub max_attempts: NonZeroU32,
+    /// Tokens the run may spend, in place of the workflow's limit. 0: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u64>,
+    /// Accept results without the signature that their agent must give.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unattested: bool,
 }
 
 /// A result that passed.
@@ -285,6 +307,9 @@ pub struct Attestation {
     /// Whether the signature stands for the result as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub covers_result: bool,
+    /// Whether a signature was demanded and its lack allowed by whoever asked for the drive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overridden: bool,
 }
 
 /// Whether an agent's report of its usage is signed.
@@ -345,6 +370,7 @@ impl Closing {
         match self.resolution {
             Resolution::Resolved | Resolution::Retry => FeedbackStatus::Resolved,
             Resolution::Rejected => FeedbackStatus::Rejected,
+            Resolution::Tasked => FeedbackStatus::Tasked,
         }
     }
 }
@@ -374,13 +400,14 @@ pub fn client_events(event: &JournalEvent, state: &super::state::RunState, repor
                 width: *width,
             })
             .collect(),
-        J::TaskDispatched { task, worker, agent, attempt, .. } => phase_of(task)
+        J::TaskDispatched { task, worker, agent, attempt, cache, .. } => phase_of(task)
             .map(|phase| Event::TaskDispatched {
                 task_id: task.clone(),
                 worker_id: worker.clone(),
                 phase,
                 agent: agent.clone(),
                 attempt: *attempt,
+                cache: cache.clone(),
             })
             .into_iter()
             .collect(),
@@ -423,9 +450,10 @@ pub fn client_events(event: &JournalEvent, state: &super::state::RunState, repor
             events
         }
         J::FeedbackOpened { record } => vec![opened(record)],
-        J::FeedbackClosed { feedback, closing } => {
-            vec![Event::FeedbackClosed { feedback_id: feedback.clone(), status: closing.status() }]
-        }
+        J::FeedbackClosed { feedback, also, closing } => std::iter::once(feedback)
+            .chain(also)
+            .map(|id| Event::FeedbackClosed { feedback_id: id.clone(), status: closing.status() })
+            .collect(),
         J::PhaseFinished { phase } => vec![Event::PhaseFinished {
             phase: phase.clone(),
             completed: state
@@ -439,6 +467,7 @@ pub fn client_events(event: &JournalEvent, state: &super::state::RunState, repor
             reason: commit.reason.clone(),
             verifier_gated: commit.verifier.is_some(),
         }],
+        J::BudgetWarned { spent, budget } => vec![Event::BudgetWarning { spent: *spent, budget: *budget }],
         J::StopRequested { mode, by } => vec![Event::StopRequested { mode: *mode, by: by.clone() }],
         J::DriveFinished { status, reason } => vec![Event::RunFinished {
             status: *status,

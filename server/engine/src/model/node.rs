@@ -1,6 +1,7 @@
 //! The provenance graph: what each result, verdict and commit of a run stands on. Derived from the state, so that it
 //! can never disagree with it.
 
+use flowdrive_protocol::feedback::FeedbackStatus;
 use flowdrive_protocol::ids::{NodeId, RunId};
 use flowdrive_protocol::run::TaskStatus;
 
@@ -67,7 +68,10 @@ pub fn find(state: &RunState, id: &NodeId) -> Option<Node> {
     let status = match kind {
         "input" if what.is_empty() => NodeStatus::Completed,
         "task" | "result" | "verifier" => {
-            let index = state.tasks.iter().position(|task| task.id.as_str() == what)?;
+            let Some(index) = state.tasks.iter().position(|task| task.id.as_str() == what) else {
+                let status = correction(state, what).filter(|_| kind == "task")?;
+                return Some(Node { id: id.clone(), status });
+            };
             let task = &state.tasks[index];
             match (kind, task.status, &task.accepted) {
                 ("task", TaskStatus::Pending, _) => NodeStatus::Pending,
@@ -92,4 +96,15 @@ pub fn find(state: &RunState, id: &NodeId) -> Option<Node> {
         _ => return None,
     };
     Some(Node { id: id.clone(), status })
+}
+
+/// How the correction task of a feedback record stands. Its id is `feedback:<record>`.
+fn correction(state: &RunState, task: &str) -> Option<NodeStatus> {
+    let record = state.feedback.get(task.strip_prefix("feedback:")?)?;
+    record.correction_task_id.as_ref()?;
+    Some(match record.status {
+        FeedbackStatus::Open | FeedbackStatus::Tasked => NodeStatus::Pending,
+        FeedbackStatus::Resolved => NodeStatus::Completed,
+        FeedbackStatus::Rejected => NodeStatus::Failed,
+    })
 }

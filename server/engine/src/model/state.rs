@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 use flowdrive_protocol::event::ResultSource;
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::ids::{AgentName, InputName, NodeId, PhaseId, RunId, TaskId, WorkerId};
+use flowdrive_protocol::outcome::Usage;
 use flowdrive_protocol::run::{RunStatus, TaskStatus};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::{Loop, Task, Workflow};
 use serde::{Deserialize, Serialize};
 
 use super::journal::{AcceptedResult, Commit, DriveSettings, RunPlanned, STATE_VERSION, TERMINAL_REASON};
-use super::outcome::{Outcome, ProcessIdentity};
+use super::outcome::{HandleKind, Outcome, ProcessIdentity};
 pub use fold::FoldError;
 pub use phase::{LoopState, PhaseState};
 
@@ -56,6 +57,9 @@ pub struct RunState {
     /// The newest drive's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<DriveSettings>,
+    /// The budget that a warning was given for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_warned: Option<u64>,
     /// How the newest drive ended; absent while one is under way, and after one that died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
@@ -81,11 +85,48 @@ pub struct Ended {
     pub reason: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Counts {
     completed: u32,
     parked: u32,
     tokens: u64,
+    agents: BTreeMap<AgentName, AgentUse>,
+}
+
+/// What an agent used in a run, as far as it reported it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AgentUse {
+    /// Its attempts under way.
+    pub running: u32,
+    /// Its attempts that ended and reported tokens.
+    pub reported: u32,
+    /// The tokens of those.
+    pub tokens: u64,
+}
+
+impl Counts {
+    /// Changes what is counted of an agent. One of which nothing is counted is not kept, so that counting along the way
+    /// and counting anew give the same.
+    fn count_agent(&mut self, agent: &AgentName, change: impl FnOnce(&mut AgentUse)) {
+        let mut used = self.agents.remove(agent).unwrap_or_default();
+        change(&mut used);
+        if used != AgentUse::default() {
+            self.agents.insert(agent.clone(), used);
+        }
+    }
+
+    /// Counts an attempt's outcome.
+    fn count_outcome(&mut self, agent: &AgentName, outcome: &Outcome) {
+        let tokens = outcome.report.usage.as_ref().map_or(0, Usage::spent);
+        self.tokens += tokens;
+        // A sub-workflow's tokens are those of other agents.
+        if tokens > 0 && matches!(outcome.handle, HandleKind::Process | HandleKind::Endpoint) {
+            self.count_agent(agent, |used| {
+                used.reported += 1;
+                used.tokens += tokens;
+            });
+        }
+    }
 }
 
 /// A task.
@@ -229,6 +270,7 @@ impl RunState {
             commits: Vec::new(),
             event_seq: 0,
             settings: None,
+            budget_warned: None,
             ended: None,
             unfinished: false,
             index: BTreeMap::new(),
@@ -260,7 +302,14 @@ impl RunState {
                 TaskStatus::Failed => self.counts.parked += 1,
                 TaskStatus::Pending | TaskStatus::Running => {}
             }
-            self.counts.tokens += task.attempts.iter().map(Attempt::tokens).sum::<u64>();
+            for attempt in &task.attempts {
+                if attempt.marker.is_some() {
+                    self.counts.count_agent(&attempt.agent, |used| used.running += 1);
+                }
+                if let Some(outcome) = &attempt.outcome {
+                    self.counts.count_outcome(&attempt.agent, outcome);
+                }
+            }
         }
     }
 
@@ -286,6 +335,11 @@ impl RunState {
     #[must_use]
     pub const fn tokens_spent(&self) -> u64 {
         self.counts.tokens
+    }
+
+    /// What each agent used that runs, or that reported tokens.
+    pub fn agents_used(&self) -> impl Iterator<Item = (&AgentName, &AgentUse)> {
+        self.counts.agents.iter()
     }
 
     /// Place of a task.
@@ -372,7 +426,6 @@ impl Attempt {
     /// memory at once, and written out whole in every snapshot.
     fn judged(&mut self, verdict: Verdict) {
         self.verdict = verdict;
-        (self.process, self.marker) = (None, None);
         if let Some(outcome) = &mut self.outcome {
             outcome.forget_particulars();
         }

@@ -1,10 +1,10 @@
 //! What both forms of the report tell, taken from the state in one place.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::ids::TaskId;
-use flowdrive_protocol::outcome::{Classification, Evidence, Finding};
+use flowdrive_protocol::outcome::{Classification, Evidence, Finding, Severity};
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
 
@@ -76,6 +76,36 @@ pub(super) fn waiting(state: &RunState) -> Vec<FeedbackRecord> {
     let mut records = crate::view::feedback(state, None);
     records.retain(|record| matches!(record.status, FeedbackStatus::Open | FeedbackStatus::Tasked));
     records
+}
+
+/// The tokens that agents reported, and the budget where there is one. None if there is nothing to tell.
+pub(super) fn tokens(state: &RunState) -> Option<String> {
+    let budget = match &state.settings {
+        Some(settings) => crate::decide::budget::allowed(state, settings),
+        None => state.workflow.limits.token_budget,
+    };
+    match (state.tokens_spent(), budget) {
+        (0, 0) => None,
+        (spent, 0) => Some(format!("{} as agents reported them", number(spent))),
+        (spent, budget) => {
+            Some(format!("{} of a budget of {}, as agents reported them", number(spent), number(budget)))
+        }
+    }
+}
+
+/// The tasks that were accepted without the signature their agent must give.
+pub(super) fn overridden(state: &RunState) -> Vec<&str> {
+    let allowed = |task: &&TaskState| {
+        let attestation = task.accepted.as_ref().and_then(|result| result.attestation.as_ref());
+        attestation.is_some_and(|attestation| attestation.overridden)
+    };
+    ordered(state).filter(allowed).map(|task| task.id.as_str()).collect()
+}
+
+/// Names of the variables that were passed on to agents, of all attempts.
+pub(super) fn forwarded(state: &RunState) -> BTreeSet<&str> {
+    let outcomes = state.tasks.iter().flat_map(|task| &task.attempts).filter_map(|attempt| attempt.outcome.as_deref());
+    outcomes.flat_map(|outcome| &outcome.forwarded_env).map(String::as_str).collect()
 }
 
 /// One attempt, as the timeline shows it.
@@ -159,6 +189,31 @@ fn value(value: &serde_json::Value) -> String {
     }
 }
 
+/// How many findings there are of each severity that occurs, the worst first.
+pub(super) fn severities(found: &[Found<'_>]) -> Vec<(Severity, usize)> {
+    let mut counts: Vec<(Severity, usize)> = Vec::new();
+    for found in found {
+        match counts.last_mut() {
+            Some((severity, count)) if *severity == found.finding.severity => *count += 1,
+            _ => counts.push((found.finding.severity, 1)),
+        }
+    }
+    counts
+}
+
+/// A count with its thousands apart.
+pub(super) fn number(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Milliseconds in words.
 pub(super) fn duration(millis: i64) -> String {
     let millis = millis.max(0);
@@ -187,5 +242,17 @@ pub(super) const fn classification(classification: Classification) -> &'static s
         Classification::Conditional => "conditional",
         Classification::NonIssue => "no issue",
         Classification::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_written_with_their_thousands_apart() {
+        for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345, "12,345"), (1_234_567, "1,234,567")] {
+            assert_eq!(number(count), text);
+        }
     }
 }

@@ -12,6 +12,9 @@ use crate::model::state::{RunState, Verdict};
 /// Rows of the timeline at most; a browser is no place for ten thousand.
 const MAX_ROWS: usize = 600;
 
+/// Findings that are shown at once, at least.
+const MAX_UNFOLDED: usize = 40;
+
 const STYLE: &str = include_str!("report.css");
 
 /// Renders the page. `altered` are the tasks whose result files are no longer what was accepted.
@@ -85,8 +88,19 @@ fn head(page: &mut Page, state: &RunState) {
         state.planned(),
         state.parked()
     ));
-    if state.tokens_spent() > 0 {
-        page.put(format_args!("<dt>tokens</dt><dd>{} as agents reported them</dd>", state.tokens_spent()));
+    if let Some(tokens) = facts::tokens(state) {
+        page.put(format_args!("<dt>tokens</dt><dd>{tokens}</dd>"));
+    }
+    let overridden = facts::overridden(state);
+    if !overridden.is_empty() {
+        page.put(format_args!(
+            "<dt>unsigned</dt><dd>{} accepted without the signature that the agent must give, as the drive was told</dd>",
+            overridden.join(", ")
+        ));
+    }
+    let forwarded: Vec<&str> = facts::forwarded(state).into_iter().collect();
+    if !forwarded.is_empty() {
+        page.put(format_args!("<dt>variables</dt><dd>{} passed on to agents</dd>", Text(&forwarded.join(", "))));
     }
     if let Some(commit) = state.terminal_commit() {
         let standing = if commit.verifier.is_some() { "on a verified verdict" } else { "unverified checkpoint" };
@@ -109,16 +123,39 @@ fn warning(page: &mut Page, altered: &[TaskId]) {
 
 fn findings(page: &mut Page, state: &RunState) {
     let found = facts::findings(state);
-    page.put(format_args!("<section><h2>Findings <small>{}</small></h2>", found.len()));
+    let counts: Vec<String> = facts::severities(&found)
+        .into_iter()
+        .map(|(of, count)| {
+            let name = severity(of);
+            format!("<span class=\"sev {}\">{name} {count}</span>", name.to_ascii_lowercase())
+        })
+        .collect();
+    page.put(format_args!(
+        "<section><h2>Findings <small>{}</small></h2><p class=\"counts\">{}</p>",
+        found.len(),
+        counts.join("")
+    ));
     if found.is_empty() {
         page.put(format_args!("<p>None were reported.</p></section>"));
         return;
     }
-    page.put(format_args!("<ul class=\"findings\">"));
-    for found in &found {
-        finding_item(page, found);
+    // Of a great many, those that can wait are folded away, so that those that cannot are seen.
+    let grave = found.partition_point(|found| found.finding.severity <= Severity::P2);
+    let shown = grave.max(MAX_UNFOLDED).min(found.len());
+    list(page, &found[..shown]);
+    if shown < found.len() {
+        let rest = found.len() - shown;
+        page.put(format_args!("<details><summary>{rest} more, rated P3 or not rated</summary>"));
+        list(page, &found[shown..]);
+        page.put(format_args!("</details>"));
     }
-    page.put(format_args!("</ul></section>"));
+    page.put(format_args!("</section>"));
+}
+
+fn list(page: &mut Page, found: &[Found<'_>]) {
+    page.put(format_args!("<ul class=\"findings\">"));
+    found.iter().for_each(|found| finding_item(page, found));
+    page.put(format_args!("</ul>"));
 }
 
 fn finding_item(page: &mut Page, found: &Found<'_>) {
@@ -127,7 +164,7 @@ fn finding_item(page: &mut Page, found: &Found<'_>) {
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     let claim = if finding.summary.is_empty() { &finding.id } else { &finding.summary };
     page.put(format_args!(
-        "<li><span class=\"sev {}\">{}</span><div><p>{}</p><p class=\"meta\">{}{}<span>{} · {}{more}</span></p></div></li>",
+        "<li><span class=\"sev {}\">{}</span><div><p>{}</p><p class=\"meta\">{}{}<span class=\"from\">{} · {}{more}</span></p></div></li>",
         severity(finding.severity).to_ascii_lowercase(),
         severity(finding.severity),
         Text(claim),
@@ -197,11 +234,11 @@ fn bar(page: &mut Page, row: &Ran<'_>, zero: i64, span: i64) {
         Verdict::Interrupted => "cut",
         Verdict::Open => "run",
     };
-    let tokens = row.tokens.map(|tokens| format!(" · {tokens} tokens")).unwrap_or_default();
+    let tokens = row.tokens.map(|tokens| format!(" · {} tokens", facts::number(tokens))).unwrap_or_default();
     page.put(format_args!(
         "<div class=\"row\"><span class=\"who\" title=\"{task}\">{task}{again}</span><span class=\"lane\">\
          <span class=\"bar {class}\" style=\"left:{}.{}%;width:{}.{}%\"></span></span>\
-         <span class=\"what\">{agent} · {lasted}{tokens} · {ended}</span></div>",
+         <span class=\"what\" title=\"{agent} · {lasted}{tokens} · {ended}\">{agent} · {lasted}{tokens} · {ended}</span></div>",
         left / 10,
         left % 10,
         width / 10,

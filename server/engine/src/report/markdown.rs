@@ -48,8 +48,19 @@ fn head(page: &mut Page, state: &RunState) {
     page.line(format_args!("- **status**: {}{}", state.status().as_str(), reason.unwrap_or_default()));
     let parked = if state.parked() > 0 { format!(", {} parked", state.parked()) } else { String::new() };
     page.line(format_args!("- **tasks**: {} of {} accepted{parked}", state.completed(), state.planned()));
-    if state.tokens_spent() > 0 {
-        page.line(format_args!("- **tokens**: {} as agents reported them", state.tokens_spent()));
+    if let Some(tokens) = facts::tokens(state) {
+        page.line(format_args!("- **tokens**: {tokens}"));
+    }
+    let overridden = facts::overridden(state);
+    if !overridden.is_empty() {
+        page.line(format_args!(
+            "- **unsigned**: `{}` accepted without the signature that the agent must give, as the drive was told",
+            overridden.join("`, `")
+        ));
+    }
+    let forwarded: Vec<&str> = facts::forwarded(state).into_iter().collect();
+    if !forwarded.is_empty() {
+        page.line(format_args!("- **passed on to agents**: {} (names of variables)", cell(&forwarded.join(", "))));
     }
     if let Some(commit) = state.terminal_commit() {
         let standing = match &commit.verifier {
@@ -79,6 +90,14 @@ fn findings(page: &mut Page, state: &RunState) {
         page.line(format_args!("None were reported.\n"));
         return;
     }
+    let counts: Vec<String> = facts::severities(&found)
+        .into_iter()
+        .map(|(of, count)| match of {
+            Severity::None => format!("{count} not rated"),
+            of => format!("{count} {of:?}"),
+        })
+        .collect();
+    page.line(format_args!("{} in all: {}.\n", found.len(), counts.join(", ")));
     page.line(format_args!("| | Claim | Held to be | Where | From |"));
     page.line(format_args!("| --- | --- | --- | --- | --- |"));
     for found in found {
@@ -170,7 +189,7 @@ fn timeline(page: &mut Page, state: &RunState) {
             row.number,
             row.attempt.agent,
             cell(row.model),
-            row.tokens.map(|tokens| tokens.to_string()).unwrap_or_default(),
+            row.tokens.map(facts::number).unwrap_or_default(),
             cell(&row.ended)
         ));
     }

@@ -10,27 +10,74 @@ use std::path::Path;
 
 use flowdrive_protocol::ids::TaskId;
 
+use crate::decide::feedback;
 use crate::model::state::RunState;
 use crate::record::Record;
 use crate::store::worker::{ResultFile, glance_at_result};
-use crate::store::{RunPaths, StoreError, replace_file};
+use crate::store::{RunPaths, StoreError, replace_file, safe_name};
 
 /// Whether both forms are there.
 pub(crate) fn exists(paths: &RunPaths) -> bool {
     [paths.report.clone(), paths.report.with_extension("html")].iter().all(|path| path.is_file())
 }
 
-/// Writes `report.md` and `report.html` of a run.
+/// Writes `report.md` and `report.html` of a run, and the correction tasks of its feedback.
 ///
 /// # Errors
 /// What the disk refuses.
 pub(crate) fn write(record: &Record) -> Result<(), StoreError> {
-    let state = record.state();
-    let altered = altered(&state, &record.paths.dir);
-    let (markdown, page) = (markdown::render(&state, &altered), html::render(&state, &altered));
-    drop(state);
-    replace_file(&record.paths.report, markdown.as_bytes(), false)?;
-    replace_file(&record.paths.report.with_extension("html"), page.as_bytes(), false)
+    let written = rendered(&record.state(), &record.paths);
+    written.save(&record.paths)
+}
+
+/// Everything of a run's folder that is there for people, as it is to be written.
+pub(crate) struct Rendered {
+    markdown: String,
+    page: String,
+    /// Correction tasks, by the names of their files.
+    corrections: Vec<(String, String)>,
+}
+
+/// Renders what [`write`] writes.
+pub(crate) fn rendered(state: &RunState, paths: &RunPaths) -> Rendered {
+    let altered = altered(state, &paths.dir);
+    Rendered {
+        markdown: markdown::render(state, &altered),
+        page: html::render(state, &altered),
+        corrections: corrections(state),
+    }
+}
+
+impl Rendered {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// What the disk refuses.
+    pub(crate) fn save(&self, paths: &RunPaths) -> Result<(), StoreError> {
+        replace_file(&paths.report, self.markdown.as_bytes(), false)?;
+        replace_file(&paths.report.with_extension("html"), self.page.as_bytes(), false)?;
+        save_corrections(&self.corrections, paths)
+    }
+}
+
+/// Writes the correction tasks of a run's feedback records.
+///
+/// # Errors
+/// What the disk refuses.
+pub(crate) fn write_corrections(record: &Record) -> Result<(), StoreError> {
+    let corrections = corrections(&record.state());
+    save_corrections(&corrections, &record.paths)
+}
+
+fn corrections(state: &RunState) -> Vec<(String, String)> {
+    let tasked = state.feedback.values().filter(|record| record.correction_task_id.is_some());
+    tasked
+        .map(|tasked| (format!("{}.md", safe_name(tasked.id.as_str())), feedback::correction(state, tasked)))
+        .collect()
+}
+
+fn save_corrections(corrections: &[(String, String)], paths: &RunPaths) -> Result<(), StoreError> {
+    corrections.iter().try_for_each(|(name, text)| replace_file(&paths.dir.join(name), text.as_bytes(), false))
 }
 
 /// The tasks whose result files are no longer what was accepted, in task order: a report that links to them has to say so.

@@ -48,7 +48,7 @@ fn summary(question: &Question, found: &Found) -> String {
             count(found.searched, "file")
         );
     }
-    let words = listed(asked_words(question));
+    let words = format!("{}{}", listed(asked_words(question)), hints(question));
     if found.places.is_empty() {
         return format!(
             "Found no line in {} by word search for {words}; no judgement was made.",
@@ -93,6 +93,10 @@ fn body(question: &Question, found: &Found) -> String {
     }
     line("\n## How it was searched\n".to_owned());
     line(format!("- Words: {}", safe(&listed(asked_words(question)))));
+    let around: Vec<&str> = words_around(question).collect();
+    if !around.is_empty() {
+        line(format!("- Words around the question, as hints: {}", safe(&around.join(", "))));
+    }
     if !found.absent.is_empty() {
         line(format!("- In no file: {}", safe(&listed(found.absent.iter().map(String::as_str)))));
     }
@@ -145,6 +149,20 @@ fn asked_words(question: &Question) -> impl Iterator<Item = &str> {
         .filter(move |(bit, _)| asked == 0 || asked & 1 << bit != 0)
         .map(|(_, term)| term.shown.as_str())
         .filter(move |shown| seen.insert(*shown))
+}
+
+/// The words around the question, which steer the search and count less.
+fn words_around(question: &Question) -> impl Iterator<Item = &str> {
+    let asked = question.asked_mask();
+    let around = question.terms.iter().enumerate().filter(move |(bit, _)| asked & 1 << bit == 0);
+    around.map(|(_, term)| term.shown.as_str())
+}
+
+fn hints(question: &Question) -> String {
+    match words_around(question).count() {
+        0 => String::new(),
+        words => format!(", and {} around them as hints", count(words, "word")),
+    }
 }
 
 fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {

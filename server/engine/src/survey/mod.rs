@@ -63,6 +63,15 @@ pub enum SurveyError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is nothing to search.
+    #[error(
+        "the workspace {} has nothing to search: no text file that is not hidden or ignored; open the folder that the \
+         question is about", path.display()
+    )]
+    Nothing {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The result could not be written.
     #[error("the result {} cannot be written: {source}; its folder must exist and be writable", path.display())]
     Result {
@@ -77,7 +86,8 @@ pub enum SurveyError {
 /// For the agent's own process, whose standard output is the delegation's.
 ///
 /// # Errors
-/// [`SurveyError`] when the task or the workspace cannot be read or the result cannot be written.
+/// [`SurveyError`] when the task or the workspace cannot be read, there is nothing to search, or the result cannot be
+/// written.
 pub fn run(args: &SurveyArgs) -> Result<SurveyReport, SurveyError> {
     run_telling(args, &mut io::stdout().lock())
 }
@@ -92,6 +102,9 @@ pub fn run_telling(args: &SurveyArgs, out: &mut dyn Write) -> Result<SurveyRepor
     let listing = files::list(&args.workspace)
         .map_err(|source| SurveyError::Workspace { path: args.workspace.clone(), source })?;
     let found = search::search(&args.workspace, &listing, &question, &mut |path| tell(out, &format!("reading {path}")));
+    if found.places.is_empty() && found.landmarks.is_empty() {
+        return Err(SurveyError::Nothing { path: args.workspace.clone() });
+    }
     let answer = answer::write(&question, &found);
     tell(out, "writing the result");
     save(&args.result, &answer.text).map_err(|source| SurveyError::Result { path: args.result.clone(), source })?;

@@ -43,6 +43,11 @@ impl Bench {
         (report, text)
     }
 
+    fn refused(&self, question: &str) -> SurveyError {
+        fs::write(self.folder.path().join("input.md"), question).unwrap();
+        run_telling(&self.args(), &mut Vec::new()).unwrap_err()
+    }
+
     /// What every result must hold to: a block that parses, and citations that exist.
     fn check(&self, text: &str) {
         let block = block(text);
@@ -152,9 +157,12 @@ fn a_search_without_a_match_says_so_and_cites_where_it_looked() {
 #[test]
 fn an_empty_workspace_and_a_task_without_words_are_told_honestly() {
     let bench = Bench::new(&[]);
-    let (report, text) = bench.ask("Where is the cache?");
-    assert_eq!(block(&text)["evidence"], serde_json::json!([]));
-    assert!(report.summary.starts_with("Found no line in 0 files"), "{}", report.summary);
+    let refused = bench.refused("Where is the cache?");
+    assert!(matches!(&refused, SurveyError::Nothing { .. }), "{refused}");
+    assert!(refused.to_string().contains("nothing to search"), "{refused}");
+    bench.write(".hidden", b"cache\n");
+    assert!(matches!(bench.refused("cache"), SurveyError::Nothing { .. }), "what is hidden is not searched");
+    let bench = Bench::new(SOURCES);
     let (report, _) = bench.ask("What is it? Is it?");
     assert!(report.summary.starts_with("The task holds no word to search for"), "{}", report.summary);
     let (report, _) = bench.ask("");

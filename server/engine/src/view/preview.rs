@@ -7,17 +7,15 @@ use flowdrive_protocol::run::{
 };
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use crate::config::Agents;
-use crate::decide::cache;
+use crate::decide::budget;
 use crate::decide::next::runnable_phase;
 use crate::decide::next::width;
 use crate::delegate::Delegator;
-use crate::model::agent::Agent;
+use crate::drive::cached::lookup;
 use crate::model::journal::DriveSettings;
 use crate::model::state::{PhaseState, RunState};
-use crate::store::cache::TaskCache;
 
 /// Previews a run, or one that would be planned. `driver` names the process that drives it now, if any. Of the plan's
 /// tasks, `limit` from `offset` on are told.
@@ -39,7 +37,7 @@ pub fn preview(
     let agent_configured = wanted.into_iter().all(|name| agents.get(name).is_ok());
 
     let mut blockers: Vec<String> = driver.into_iter().collect();
-    let budget = state.workflow.limits.token_budget;
+    let budget = budget::allowed(state, settings);
     let next = runnable_phase(state).map(|place| &state.phases[place]).and_then(|phase| {
         let of = |status| phase.unsettled().iter().copied().find(|place| state.tasks[*place].status == status);
         of(TaskStatus::Running).or_else(|| of(TaskStatus::Pending))
@@ -76,6 +74,7 @@ pub fn preview(
     let mut planned_task = |place: &usize| {
         let (spec, name) = (state.spec(*place), agent_of(*place));
         let agent = agents.get(name).ok();
+        let off = CacheState { state: CacheVerdict::Off, reason: None };
         PlannedTask {
             id: state.tasks[*place].id.clone(),
             status: state.tasks[*place].status,
@@ -86,8 +85,8 @@ pub fn preview(
                 known.or_insert_with(|| delegator.describe(agent, model)).clone()
             }),
             cache: match agent.filter(|_| left(place)) {
-                Some(agent) => cache_state(state, *place, settings, agent, delegator),
-                None => CacheState { state: CacheVerdict::Off, reason: None },
+                Some(agent) => lookup(state, *place, settings, agent, delegator).map_or(off, |(told, _)| told),
+                None => off,
             },
             blockers: missing(*place).into_iter().filter(|_| left(place)).collect(),
         }
@@ -128,38 +127,4 @@ pub fn preview(
             })
             .collect(),
     }
-}
-
-/// Whether an earlier run's result would be taken, and why or why not.
-fn cache_state(
-    state: &RunState,
-    place: usize,
-    settings: &DriveSettings,
-    agent: &Agent,
-    delegator: &Delegator,
-) -> CacheState {
-    // Before anything is hashed or redacted: a large run asks this for each of its tasks.
-    if !settings.incremental && state.spec(place).result_cache.is_none() {
-        return CacheState { state: CacheVerdict::Off, reason: None };
-    }
-    let told = |state, reason: String| CacheState { state, reason: Some(reason) };
-    let key = match cache::key(state, place, settings.incremental, &delegation(state, place, agent, delegator)) {
-        Ok(key) => key,
-        Err(reason) => return told(CacheVerdict::Miss, reason),
-    };
-    let kept = TaskCache::of(Path::new(&state.workspace), &state.workflow.id, &state.tasks[place].id);
-    match kept.find(&key) {
-        Some(_) => told(CacheVerdict::Hit, "nothing it depends on changed".to_owned()),
-        None => match kept.newest() {
-            Some(newest) => told(CacheVerdict::Miss, cache::difference(&key, &newest)),
-            None => told(CacheVerdict::Miss, "no result was kept yet".to_owned()),
-        },
-    }
-}
-
-/// What a task is run with, as far as its result can depend on it; no secret is in it.
-#[must_use]
-pub fn delegation(state: &RunState, place: usize, agent: &Agent, delegator: &Delegator) -> String {
-    let model = state.spec(place).model.as_deref().or(agent.model.as_deref());
-    format!("{} {} {}", agent.name, model.unwrap_or_default(), delegator.describe(agent, model))
 }

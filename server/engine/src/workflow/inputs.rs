@@ -135,8 +135,11 @@ fn coerce_one(kind: InputType, value: &Value, path: &dyn Fn(&str) -> Result<Stri
         },
         (InputType::Number, _) => wrong("a number"),
         (InputType::Boolean, Value::Bool(_)) => Ok(value.clone()),
-        (InputType::Boolean, Value::String(text)) if text.trim() == "true" => Ok(Value::Bool(true)),
-        (InputType::Boolean, Value::String(text)) if text.trim() == "false" => Ok(Value::Bool(false)),
+        (InputType::Boolean, Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Ok(Value::Bool(true)),
+            "false" | "no" | "off" | "0" | "" => Ok(Value::Bool(false)),
+            _ => wrong("true or false (or yes, on, 1, no, off, 0)"),
+        },
         (InputType::Boolean, _) => wrong("true or false"),
     }
 }

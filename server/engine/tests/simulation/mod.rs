@@ -1,17 +1,18 @@
 //! A drive without processes and disk: the same decisions and events as a real one, with agents that end in any order and
 //! in any way. Shared by the tests that need one.
+#![allow(dead_code, reason = "each of the tests that share it uses its own part")]
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use flowdrive_engine::decide::feedback;
 use flowdrive_engine::decide::next::{Agents, Availability, End, Next, Situation, iteration_bound, next};
 use flowdrive_engine::decide::retry::{After, Failure, after};
-use flowdrive_engine::decide::{feedback, looping};
 use flowdrive_engine::model::journal::{
     AcceptedResult, Commit, DriveSettings, JournalEvent, RunPlanned, STATE_VERSION, TERMINAL_REASON,
 };
-use flowdrive_engine::model::outcome::Transient;
-use flowdrive_engine::model::state::RunState;
+use flowdrive_engine::model::outcome::{Ending, HandleKind, Outcome, Transient};
+use flowdrive_engine::model::state::{RunState, Verdict};
 use flowdrive_protocol::event::ResultSource;
 use flowdrive_protocol::ids::{AgentName, CommitId, RunId, WorkerId};
 use flowdrive_protocol::outcome::{Classification, Finding, Severity, Usage};
@@ -37,6 +38,11 @@ pub(crate) struct Sim {
     pub(crate) stop: Option<StopMode>,
     /// What the run's journal would hold.
     pub(crate) events: Vec<JournalEvent>,
+    /// The same without the plan, with times, so that any beginning of it can be folded anew.
+    pub(crate) journal: Vec<(JournalEvent, i64)>,
+    plan: RunPlanned,
+    /// Tokens that each attempt reports.
+    pub(crate) tokens: u64,
 }
 
 pub(crate) struct All(Availability);
@@ -60,13 +66,16 @@ impl Sim {
         };
         let events = vec![JournalEvent::RunPlanned(Box::new(plan.clone()))];
         Self {
-            state: RunState::planned_at(plan, Timestamp::from_millis(0)).unwrap(),
+            state: RunState::planned_at(plan.clone(), Timestamp::from_millis(0)).unwrap(),
             settings: DriveSettings {
                 agent: AgentName::new("a").unwrap(),
+                agent_named: false,
                 concurrency: concurrency.and_then(NonZeroU32::new),
                 once,
                 incremental: false,
                 max_attempts: NonZeroU32::new(3).unwrap(),
+                token_budget: None,
+                allow_unattested: false,
             },
             clock: 0,
             in_flight: Vec::new(),
@@ -74,6 +83,9 @@ impl Sim {
             most_in_flight: 0,
             stop: None,
             events,
+            journal: Vec::new(),
+            plan,
+            tokens: 0,
         }
     }
 
@@ -81,6 +93,7 @@ impl Sim {
         self.clock += 1;
         self.events.push(event.clone());
         self.state.apply(event, Timestamp::from_millis(self.clock)).unwrap();
+        self.journal.push((event.clone(), self.clock));
     }
 
     pub(crate) fn next(&self, availability: Availability) -> Next {
@@ -109,7 +122,8 @@ impl Sim {
             agent,
             attempt,
             prompt_digest: String::new(),
-            marker: None,
+            marker: Some("m".into()),
+            cache: None,
         });
         self.in_flight.push((task, worker));
         self.most_in_flight = self.most_in_flight.max(self.in_flight.len());
@@ -119,6 +133,14 @@ impl Sim {
     pub(crate) fn settle(&mut self, which: usize, fate: Fate) {
         let (task, worker) = self.in_flight.remove(which);
         let id = self.state.tasks[task].id.clone();
+        let mut outcome =
+            Outcome::bare(Ending::Completed, HandleKind::Process, String::new(), Timestamp::from_millis(self.clock));
+        outcome.report.usage = (self.tokens > 0).then(|| Usage { total_tokens: Some(self.tokens), ..Usage::default() });
+        self.apply(&JournalEvent::OutcomeRecorded {
+            task: id.clone(),
+            worker: worker.clone(),
+            outcome: Box::new(outcome),
+        });
         let failure =
             |transient| Failure { code: "agent-exit".into(), reason: "it broke".into(), transient, by_agent: true };
         let failure = match fate {
@@ -149,9 +171,6 @@ impl Sim {
                     result,
                     text: None,
                 });
-                if let Some(decision) = looping::due(&self.state) {
-                    self.apply(&decision);
-                }
                 return;
             }
             Fate::Bad => failure(None),
@@ -211,6 +230,7 @@ impl Sim {
                         self.settle(which, fate(&id, number));
                     }
                 }
+                Next::Record(event) => self.apply(&event),
                 Next::Commit => self.apply(&JournalEvent::Committed {
                     commit: Commit {
                         id: CommitId::new("state-0001").unwrap(),
@@ -223,6 +243,27 @@ impl Sim {
             }
         }
         panic!("the drive does not end");
+    }
+
+    /// The server dies with no more than the first `kept` events on disk, and the next one takes the run up: what was
+    /// under way is put back to wait.
+    pub(crate) fn crash(&mut self, kept: usize) {
+        self.journal.truncate(kept);
+        let mut state = RunState::planned_at(self.plan.clone(), Timestamp::from_millis(0)).unwrap();
+        for (event, at) in &self.journal {
+            state.apply(event, Timestamp::from_millis(*at)).unwrap();
+        }
+        self.state = state;
+        self.in_flight.clear();
+        self.dispatched = 0;
+        let open: Vec<_> = (self.state.tasks.iter())
+            .filter_map(|task| Some((task.id.clone(), task.attempts.last()?)))
+            .filter(|(_, attempt)| attempt.verdict == Verdict::Open)
+            .map(|(id, attempt)| (id, attempt.worker.clone()))
+            .collect();
+        for (task, worker) in open {
+            self.apply(&JournalEvent::TaskInterrupted { task, worker, reason: "it died".into() });
+        }
     }
 
     /// The state as it is written down, times aside.

@@ -85,6 +85,12 @@ pub(crate) struct DrivingArgs {
     /// Attempts before a task parks.
     #[arg(long, value_name = "N")]
     pub(crate) max_attempts: Option<NonZeroU32>,
+    /// Tokens the run may spend in all, in place of the limit it has; 0 for none.
+    #[arg(long, value_name = "N")]
+    pub(crate) token_budget: Option<u64>,
+    /// Accept results whose usage carries no valid signature, though the agent must sign it. Recorded, and in the report.
+    #[arg(long)]
+    pub(crate) allow_unattested: bool,
 }
 
 #[derive(Debug, Args)]
@@ -133,6 +139,9 @@ pub(crate) struct PreviewArgs {
     /// Whether results of earlier runs would be reused.
     #[arg(long)]
     pub(crate) incremental: bool,
+    /// Tokens the run may spend in all, in place of the limit it has; 0 for none.
+    #[arg(long, value_name = "N")]
+    pub(crate) token_budget: Option<u64>,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
 }
@@ -215,10 +224,12 @@ pub(crate) struct FeedbackListArgs {
 pub(crate) struct ResolveArgs {
     /// The run's id, the start of it, or `latest`.
     pub(crate) run: String,
-    /// The record's id, or the start of it.
-    pub(crate) id: String,
-    /// `retry` opens the task again, `rejected` leaves it parked, `resolved` needs --node.
-    #[arg(long, value_name = "resolved|rejected|retry", value_parser = wire::<Resolution>)]
+    /// The record's id, or the start of it. Several are closed in the same way: all, or none.
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// `retry` opens the task again, `rejected` leaves it parked, `resolved` needs --node, `tasked` writes a correction
+    /// task down.
+    #[arg(long, value_name = "resolved|rejected|retry|tasked", value_parser = wire::<Resolution>)]
     pub(crate) resolution: Resolution,
     /// For `resolved`: the verified node that settles it.
     #[arg(long, value_name = "NODE")]
@@ -226,7 +237,7 @@ pub(crate) struct ResolveArgs {
     /// A note for the record.
     #[arg(long, short = 'm', value_name = "TEXT")]
     pub(crate) message: Option<String>,
-    /// For `retry`: what the task is told when it is tried again.
+    /// For `retry` and `tasked`: what the task is told.
     #[arg(long, value_name = "TEXT")]
     pub(crate) guidance: Option<String>,
     /// A place that supports the resolution, such as src/main.rs:10. May be repeated.

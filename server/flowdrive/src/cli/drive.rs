@@ -37,6 +37,8 @@ pub(crate) async fn drive(args: DriveArgs) -> Result<u8, CliError> {
             once: args.driving.once,
             incremental: args.driving.incremental,
             max_attempts: args.driving.max_attempts,
+            token_budget: args.driving.token_budget,
+            allow_unattested: args.driving.allow_unattested,
             work_done_token: None,
         });
         conclude(session, running, args.place.json).await
@@ -55,6 +57,8 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<u8, CliError> {
             once: args.driving.once,
             incremental: args.driving.incremental,
             max_attempts: args.driving.max_attempts,
+            token_budget: args.driving.token_budget,
+            allow_unattested: args.driving.allow_unattested,
             work_done_token: None,
         });
         conclude(session, running, args.place.json).await

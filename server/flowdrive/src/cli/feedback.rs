@@ -75,11 +75,20 @@ fn records_text(records: &[FeedbackRecord], run_id: &RunId, flags: &str, paint: 
 async fn resolve(args: ResolveArgs) -> Result<u8, CliError> {
     Session::with(&args.place, async |session| {
         let run_id = runs::find(session, &args.run).await?;
-        let feedback_id = find(session, &run_id, &args.id).await?;
+        let mut ids = find(session, &run_id, &args.ids).await?.into_iter();
+        let Some(feedback_id) = ids.next() else {
+            return Err(CliError::usage(
+                "no record was named",
+                format!("`flowdrive feedback list {run_id}` lists them"),
+            ));
+        };
+        let feedback_ids: Vec<FeedbackId> = ids.collect();
+        let others = feedback_ids.len();
         let params = ResolveFeedbackParams {
             workspace: session.place(),
             run_id: run_id.clone(),
             feedback_id,
+            feedback_ids,
             resolution: args.resolution,
             node_id: args.node,
             message: args.message,
@@ -91,36 +100,48 @@ async fn resolve(args: ResolveArgs) -> Result<u8, CliError> {
         if args.place.json {
             output::json(&record)?;
         } else {
-            output::out(&resolved_text(&record, args.resolution, &session.flags))?;
+            output::out(&resolved_text(&record, others, args.resolution, &session.flags))?;
         }
         Ok(0)
     })
     .await
 }
 
-fn resolved_text(record: &FeedbackRecord, resolution: Resolution, flags: &str) -> String {
+fn resolved_text(record: &FeedbackRecord, others: usize, resolution: Resolution, flags: &str) -> String {
+    let more = if others == 0 { String::new() } else { format!(" and {others} more") };
     let what = match resolution {
         Resolution::Retry => "closed; its task is open again",
         Resolution::Rejected => "rejected; its task stays parked",
         Resolution::Resolved => "resolved",
+        Resolution::Tasked => {
+            let run = &record.run_id;
+            return format!(
+                "{}{more} given a correction task, a file of that name in the run's folder.\nnext: do it, then flowdrive \
+                 feedback resolve {run} {}{flags} --resolution retry\n",
+                record.id, record.id
+            );
+        }
     };
-    format!("{} {what}.\nnext: flowdrive resume {}{flags}\n", record.id, record.run_id)
+    format!("{}{more} {what}.\nnext: flowdrive resume {}{flags}\n", record.id, record.run_id)
 }
 
-/// The record that an id, or the start of one, names.
-async fn find(session: &Session, run_id: &RunId, text: &str) -> Result<FeedbackId, CliError> {
+/// The records that ids, or the starts of some, name.
+async fn find(session: &Session, run_id: &RunId, texts: &[String]) -> Result<Vec<FeedbackId>, CliError> {
     let params = ListFeedbackParams { workspace: session.place(), run_id: run_id.clone(), status: None };
     let records = session.client.list_feedback(&params).await?.feedback;
     let ids: Vec<String> = records.iter().map(|record| record.id.to_string()).collect();
-    let id = match runs::pick(text, &ids) {
-        Ok(id) => id.as_str(),
-        // Not in the list: the server says so in its own words.
-        Err(Miss::Nothing) => text,
-        Err(Miss::Many(candidates)) => return Err(runs::ambiguous(text, "feedback records", &candidates)),
+    let one = |text: &String| {
+        let id = match runs::pick(text, &ids) {
+            Ok(id) => id.as_str(),
+            // Not in the list: the server says so in its own words.
+            Err(Miss::Nothing) => text,
+            Err(Miss::Many(candidates)) => return Err(runs::ambiguous(text, "feedback records", &candidates)),
+        };
+        FeedbackId::new(id).map_err(|error| {
+            CliError::usage(error.to_string(), format!("`flowdrive feedback list {run_id}` lists the records"))
+        })
     };
-    FeedbackId::new(id).map_err(|error| {
-        CliError::usage(error.to_string(), format!("`flowdrive feedback list {run_id}` lists the records"))
-    })
+    texts.iter().map(one).collect()
 }
 
 #[cfg(test)]
@@ -155,7 +176,11 @@ next: flowdrive feedback resolve r fb-2 -w x --resolution retry --guidance '...'
 
     #[test]
     fn closing_a_record_says_how_to_go_on() {
-        let text = resolved_text(&record("fb-1", "resolved"), Resolution::Retry, "");
+        let text = resolved_text(&record("fb-1", "resolved"), 0, Resolution::Retry, "");
         assert_eq!(text, "fb-1 closed; its task is open again.\nnext: flowdrive resume r\n");
+        let text = resolved_text(&record("fb-1", "resolved"), 2, Resolution::Rejected, "");
+        assert_eq!(text, "fb-1 and 2 more rejected; its task stays parked.\nnext: flowdrive resume r\n");
+        let text = resolved_text(&record("fb-1", "tasked"), 0, Resolution::Tasked, "");
+        assert!(text.contains("correction task") && text.contains("--resolution retry"), "{text}");
     }
 }

@@ -93,6 +93,7 @@ fn typed(text: String, kind: InputType) -> Value {
     let parsed = match kind {
         InputType::String | InputType::Path => None,
         InputType::Number => serde_json::from_str(text.trim()).ok().filter(Value::is_number),
+        // `yes` and `off` are read by the server, which reads them the same for every client.
         InputType::Boolean => text.trim().parse().ok().map(Value::Bool),
         InputType::Json => serde_json::from_str(&text).ok(),
     };

@@ -21,6 +21,7 @@ pub(crate) async fn preview(args: PreviewArgs) -> Result<u8, CliError> {
             agent: args.agent,
             concurrency: args.concurrency,
             incremental: args.incremental,
+            token_budget: args.token_budget,
             ..PreviewParams::default()
         };
         if let Some(run) = &args.run {

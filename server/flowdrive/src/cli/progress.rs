@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowdrive_protocol::event::{Event, ProgressEvent, ResultSource};
 use flowdrive_protocol::ids::WorkerId;
-use flowdrive_protocol::run::StopMode;
+use flowdrive_protocol::run::{CacheState, CacheVerdict, StopMode};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::format::{self, Paint, Tone};
@@ -139,12 +139,19 @@ fn line(event: &Event, paint: Paint) -> Option<String> {
         Event::FeedbackOpened { feedback_id, classification, .. } => {
             entry(Tone::Warn, "feedback", format!("{feedback_id} waits for a decision: {}", classification.as_str()))
         }
+        Event::BudgetWarning { spent, budget } => {
+            entry(Tone::Warn, "budget", format!("{spent} of {budget} tokens are spent"))
+        }
         Event::StopRequested { mode, by } => {
             let how = match mode {
                 StopMode::Graceful => "when what is in flight has settled",
                 StopMode::Now => "at once",
             };
             entry(Tone::Warn, "stopping", format!("{how}, asked by {}", format::clean(by)))
+        }
+        Event::TaskDispatched { task_id, cache: Some(CacheState { state: CacheVerdict::Miss, reason }), .. } => {
+            let why = reason.as_deref().unwrap_or("nothing fits");
+            entry(Tone::Dim, "anew", format::clip(&format!("{task_id}: {}", format::clean(why)), LINE))
         }
         Event::TaskDispatched { .. }
         | Event::AgentActivity { .. }

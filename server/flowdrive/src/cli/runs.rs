@@ -92,6 +92,7 @@ pub(crate) async fn whole(session: &Session, run_id: &RunId) -> Result<RunView, 
         since_seq: None,
         task_offset: 0,
         task_limit: Some(PAGE.get()),
+        write_report: false,
     };
     let mut view = session.client.show_run(&params).await?;
     while (view.tasks.len() as u64) < u64::from(view.total_tasks) {
@@ -227,8 +228,15 @@ pub(crate) async fn report(args: ReportArgs) -> Result<u8, CliError> {
     let place = PlaceArgs { workspace: args.workspace, ..PlaceArgs::default() };
     Session::with(&place, async |session| {
         let run_id = find(session, &args.run).await?;
-        let params =
-            ShowRunParams { workspace: session.place(), run_id, since_seq: None, task_offset: 0, task_limit: Some(0) };
+        // Written anew from the record: it may have been deleted, and a run that is still driven has none yet.
+        let params = ShowRunParams {
+            workspace: session.place(),
+            run_id,
+            since_seq: None,
+            task_offset: 0,
+            task_limit: Some(0),
+            write_report: true,
+        };
         let path = session.client.show_run(&params).await?.report_path;
         if args.path {
             output::out(&format!("{path}\n"))?;

@@ -195,6 +195,7 @@ impl Drives {
                 since_seq: Some(since),
                 task_offset: 0,
                 task_limit: Some(0),
+                write_report: false,
             };
             let page = AssertUnwindSafe(self.shared.backend.show_run(params)).catch_unwind().await;
             let (events, more) = match page {

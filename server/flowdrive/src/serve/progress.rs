@@ -91,6 +91,9 @@ impl Tracker {
             Event::TaskRetrying { task_id, attempt, max_attempts, .. } => {
                 self.doing = format!("{task_id}: attempt {attempt} of {max_attempts} refused, trying again");
             }
+            Event::BudgetWarning { spent, budget } => {
+                self.doing = format!("{spent} of {budget} tokens are spent");
+            }
             Event::StopRequested { .. } => "stopping".clone_into(&mut self.doing),
             Event::RunFinished { status, completed_workers, parked_workers, reason, .. } => {
                 self.end = Some(ending(*status, self.planned, *completed_workers, *parked_workers, reason.as_deref()));

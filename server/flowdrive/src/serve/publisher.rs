@@ -188,6 +188,7 @@ impl Publisher {
                 since_seq: None,
                 task_offset: offset,
                 task_limit: Some(PAGE),
+                write_report: false,
             };
             let view = self.shared.backend.show_run(params).await?;
             let run = Run { workspace: &key.0, id: &key.1, report: &view.report_path, related };

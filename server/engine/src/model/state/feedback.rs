@@ -1,6 +1,7 @@
 //! What closing a feedback record does to it and to its task.
 
 use flowdrive_protocol::feedback::{FeedbackStatus, Resolution};
+use flowdrive_protocol::ids::TaskId;
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
 
@@ -20,6 +21,9 @@ impl RunState {
         record.resolved_at = (record.status == FeedbackStatus::Resolved).then_some(at);
         record.resolution_note = closing.message.clone().or(record.resolution_note.take());
         record.guidance.clone_from(&closing.guidance);
+        if record.status == FeedbackStatus::Tasked {
+            record.correction_task_id = TaskId::new(format!("feedback:{id}")).ok();
+        }
         for evidence in &closing.evidence {
             if !record.evidence.iter().any(|known| known.locator == evidence.locator) {
                 record.evidence.push(evidence.clone());

@@ -75,6 +75,9 @@ impl RunState {
                     outcome: None,
                     verdict: Verdict::Open,
                 });
+                if marker.is_some() {
+                    self.counts.count_agent(agent, |used| used.running += 1);
+                }
                 self.set_status(place, TaskStatus::Running);
             }
             J::ProcessStarted { task, worker, process } => {
@@ -85,11 +88,14 @@ impl RunState {
             }
             J::OutcomeRecorded { task, worker, outcome } => {
                 let attempt = self.attempt_mut(task, worker)?;
-                (attempt.process, attempt.marker) = (None, None);
+                let ran = attempt.end_process();
                 attempt.session = outcome.report.session.clone().or(attempt.session.take());
                 attempt.outcome = Some(outcome.clone());
-                let tokens = attempt.tokens();
-                self.counts.tokens += tokens;
+                let agent = attempt.agent.clone();
+                if ran {
+                    self.counts.count_agent(&agent, |used| used.running -= 1);
+                }
+                self.counts.count_outcome(&agent, outcome);
             }
             J::TaskAccepted { task, worker, source, result, .. } => {
                 let place = self.expect(task, "accepted", &[TaskStatus::Running])?;
@@ -126,15 +132,27 @@ impl RunState {
             }
             J::TaskInterrupted { task, worker, .. } => {
                 let place = self.expect(task, "interrupted", &[TaskStatus::Running])?;
-                self.attempt_mut(task, worker)?.judged(Verdict::Interrupted);
+                let attempt = self.attempt_mut(task, worker)?;
+                attempt.judged(Verdict::Interrupted);
+                let (ran, agent) = (attempt.end_process(), attempt.agent.clone());
+                if ran {
+                    self.counts.count_agent(&agent, |used| used.running -= 1);
+                }
                 self.set_status(place, TaskStatus::Pending);
             }
             J::FeedbackOpened { record } => {
                 self.feedback.insert(record.id.to_string(), (**record).clone());
             }
-            J::FeedbackClosed { feedback, closing } => self.close_feedback(feedback.as_str(), closing, at)?,
+            J::FeedbackClosed { feedback, also, closing } => {
+                let ids = || std::iter::once(feedback).chain(also);
+                if let Some(unknown) = ids().find(|id| !self.feedback.contains_key(id.as_str())) {
+                    return Err(FoldError::Unknown { what: "feedback record", id: unknown.to_string() });
+                }
+                ids().try_for_each(|id| self.close_feedback(id.as_str(), closing, at))?;
+            }
             J::LoopDecided { phase, round, done, .. } => self.decide_loop(phase, *round, *done)?,
             J::Committed { commit } => self.commits.push(commit.clone()),
+            J::BudgetWarned { budget, .. } => self.budget_warned = Some(*budget),
             J::StopRequested { .. } => {}
             J::DriveFinished { status, reason } => {
                 self.ended = Some(Ended { status: *status, reason: reason.clone() });
@@ -191,5 +209,13 @@ impl RunState {
             }
         }
         phase.advance(&self.tasks);
+    }
+}
+
+impl Attempt {
+    /// Forgets its process; says whether there may have been one.
+    fn end_process(&mut self) -> bool {
+        self.process = None;
+        self.marker.take().is_some()
     }
 }
