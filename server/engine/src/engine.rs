@@ -33,6 +33,9 @@ use crate::{EngineError, doctor, plan, resolve, view, workflow};
 /// Attempts before a task parks, unless the drive or the task says otherwise.
 const DEFAULT_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::new(3).expect("3 is not 0");
 
+/// Runs that `doctor` tries to read, the newest first.
+const MOST_EXAMINED: std::num::NonZeroU32 = std::num::NonZeroU32::new(1_000).expect("1000 is not 0");
+
 /// Events sent with one `showRun`, at most.
 const MAX_REPLAY: usize = 10_000;
 
@@ -456,7 +459,15 @@ impl Engine {
     /// # Errors
     /// None at present.
     pub async fn doctor(&self, params: DoctorParams) -> Result<DoctorResult, EngineError> {
-        Ok(doctor::examine(&self.agents(), &self.shared.delegator, params.workspace).await)
+        let runs = match &params.workspace {
+            Some(workspace) => {
+                let asked =
+                    ListRunsParams { workspace: Some(workspace.clone()), limit: Some(MOST_EXAMINED), offset: 0 };
+                Some(self.list_runs(asked).await)
+            }
+            None => None,
+        };
+        Ok(doctor::examine(&self.agents(), &self.shared.delegator, params.workspace, runs).await)
     }
 
     /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Agents;
 use crate::decide::finish::{Conclusion, commit_refused, conclude, step};
 use crate::decide::next::{End, Next, Situation, iteration_bound, next};
-use crate::delegate::{Busy, Delegator, Permit};
+use crate::delegate::{Busy, Delegator, Permit, Usable};
 use crate::engine::EventSink;
 use crate::model::journal::{DriveSettings, JournalEvent};
 use crate::model::outcome::{Notice, Outcome};
@@ -144,6 +144,7 @@ pub(crate) struct Driver {
     refused_commit: Option<String>,
     announcer: Announcer,
     watches_capacity: bool,
+    usable: Usable,
     /// What tasks of a phase are told of the phases before it.
     earlier: Option<(PhaseId, Arc<str>)>,
 }
@@ -155,6 +156,7 @@ impl Driver {
         let bound = iteration_bound(&state, &job.settings);
         let announcer = Announcer::new(state.run_id.clone(), Arc::clone(&job.sink), seq);
         drop(state);
+        let usable = Usable::new(job.delegator.clone());
         Self {
             job,
             kill: CancellationToken::new(),
@@ -172,6 +174,7 @@ impl Driver {
             refused_commit: None,
             announcer,
             watches_capacity: false,
+            usable,
             earlier: None,
         }
     }
@@ -223,7 +226,7 @@ impl Driver {
 
     fn decide(&mut self) -> (Next, Option<Permit>) {
         let state = self.job.record.state();
-        let capacity = Capacity::new(&self.job.agents, self.job.delegator.limits());
+        let capacity = Capacity::new(&self.job.agents, self.job.delegator.limits(), &self.usable);
         let decision = next(&Situation {
             state: &state,
             settings: &self.job.settings,
@@ -415,7 +418,9 @@ impl Driver {
             commit_id: state.terminal_commit().map(|commit| commit.id.clone()),
             report_path: self.job.record.paths.report.to_string_lossy().into_owned(),
             state_path: self.job.record.paths.state.to_string_lossy().into_owned(),
-            agent_configured: needed.iter().all(|agent| self.job.agents.get(agent).is_ok()),
+            agent_configured: needed
+                .iter()
+                .all(|agent| self.job.agents.get(agent).is_ok_and(|agent| self.usable.fault(agent).is_none())),
             reason,
             stopped,
         })

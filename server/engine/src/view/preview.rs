@@ -13,7 +13,7 @@ use crate::config::Agents;
 use crate::decide::cache;
 use crate::decide::next::runnable_phase;
 use crate::decide::next::width;
-use crate::delegate::Delegator;
+use crate::delegate::{Delegator, Usable};
 use crate::model::agent::Agent;
 use crate::model::journal::DriveSettings;
 use crate::model::state::RunState;
@@ -29,9 +29,16 @@ pub fn preview(
     delegator: &Delegator,
     driver: Option<String>,
 ) -> DrivePreview {
+    let usable = Usable::new(delegator.clone());
     let missing = |place: usize| {
+        if state.spec(place).sub_workflow.is_some() {
+            return None;
+        }
         let name = state.spec(place).agent.as_ref().unwrap_or(&settings.agent);
-        agents.get(name).err().map(|fault| fault.to_string())
+        match agents.get(name) {
+            Ok(agent) => usable.fault(agent).map(|reason| format!("agent {name} cannot be used: {reason}")),
+            Err(fault) => Some(fault.to_string()),
+        }
     };
     let left = |place: &usize| state.tasks[*place].status != TaskStatus::Completed;
     let order: Vec<usize> = state.phases.iter().flat_map(|phase| phase.tasks.iter().copied()).collect();
