@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 const CANARY: &str = "canary-made-up";
 
 /// Made-up secrets: of providers, of others, passed and not passed, never passed, in a URL, with quotes, in two lines.
-const SECRETS: [(&str, &str); 10] = [
+const SECRETS: [(&str, &str); 11] = [
     ("OPENAI_API_KEY", "sk-canary-made-up-openai-0001"),
     ("ANTHROPIC_AUTH_TOKEN", "canary-made-up-anthropic \"quoted\""),
     ("AWS_SECRET_ACCESS_KEY", "canary-made-up/aws+0003"),
@@ -28,6 +28,7 @@ const SECRETS: [(&str, &str); 10] = [
     ("DATABASE_PASSWORD", "canary-made-up-database"),
     ("DATABASE_URL", "postgres://someone:canary-made-up-in-url@127.0.0.1/db"),
     ("RUNNER_AUTHORIZATION", "Bearer canary-made-up-runner"),
+    ("RUNNER_BADGE", "canary-made-up-badge"),
     ("PLAIN_SETTING_4711", "canary-made-up-unlikely-name"),
 ];
 
@@ -107,7 +108,8 @@ async fn a_secret_of_the_environment_is_in_no_file_of_the_run_no_log_and_no_byte
     let endpoint = EndpointServer::start(|request| async move {
         let sent = request.headers.iter().find(|(name, _)| name == "authorization").map_or("", |(_, value)| value);
         let bare = sent.trim_start_matches("Bearer ");
-        let said = format!("I was sent {sent}, that is {bare}, and {}", secret("OPENAI_API_KEY"));
+        let badge = request.headers.iter().find(|(name, _)| name == "x-badge").map_or("", |(_, value)| value);
+        let said = format!("I was sent {sent}, that is {bare}, {badge}, and {}", secret("OPENAI_API_KEY"));
         match request.task().as_str() {
             "map:good" => {
                 let text = format!("# {said}\n\nSee {CITE}.\n");
@@ -131,7 +133,10 @@ async fn a_secret_of_the_environment_is_in_no_file_of_the_run_no_log_and_no_byte
     let claude = script(&ws, "claude", STREAMER);
     let mut remote =
         config::endpoint(&format!("{}?key={}&other=canary-made-up-query", endpoint.url(), secret("OPENAI_API_KEY")));
-    remote.headers = [("authorization".to_owned(), "RUNNER_AUTHORIZATION".to_owned())].into();
+    // The second has neither a name nor a look that says it is secret; that it is a header's does.
+    remote.headers = [("authorization", "RUNNER_AUTHORIZATION"), ("x-badge", "RUNNER_BADGE")]
+        .map(|(header, variable)| (header.to_owned(), variable.to_owned()))
+        .into();
     let in_argv = format!("--note={}", secret("AWS_SECRET_ACCESS_KEY"));
     let argv = ["--api-key", "canary-made-up-argv", "--token=canary-made-up-inline", &in_argv];
     let with_argv: Vec<&str> = [talker.as_str(), "{{input}}", "{{result}}"].into_iter().chain(argv).collect();
@@ -149,7 +154,16 @@ async fn a_secret_of_the_environment_is_in_no_file_of_the_run_no_log_and_no_byte
         server = server.env(name, value);
     }
     let folder = Path::new(&claude).parent().unwrap().to_str().unwrap();
-    let server = server.env("PATH", &format!("{folder}:/usr/bin:/bin")).start().await;
+    let server = server.env("PATH", &format!("{folder}:/usr/bin:/bin")).without_handshake().start().await;
+    // A client that shows diagnostics, with all their places.
+    let capabilities = json!({
+        "window": { "workDoneProgress": true },
+        "textDocument": { "publishDiagnostics": { "relatedInformation": true } },
+    });
+    let folders = json!([{ "uri": format!("file://{}", ws.text()), "name": "workspace" }]);
+    let opening = json!({ "processId": null, "capabilities": capabilities, "workspaceFolders": folders });
+    let _: Value = server.ok("initialize", opening).await;
+    server.notify("initialized", json!({})).await;
     let remote = ["good", "exit", "said", "page", "moved", "refused"].map(|name| (name, "remote"));
     let programs = ["talker", "argv", "failing", "streamer", "missing"].map(|name| (name, name));
     let tasks = programs.into_iter().chain(remote).map(|(name, agent)| task(&format!("map:{name}")).agent(agent));
@@ -159,9 +173,10 @@ async fn a_secret_of_the_environment_is_in_no_file_of_the_run_no_log_and_no_byte
     let result = server.drive(&document, json!({ "maxAttempts": 2 })).await;
     assert_eq!(
         (result.status, result.completed_workers, result.parked_workers),
-        (RunStatus::Parked, 4, 7),
+        (RunStatus::Blocked, 4, 6),
         "{result:#?}"
     );
+    assert!(result.reason.as_ref().is_some_and(|reason| reason.contains("/nowhere/<redacted>")), "{result:#?}");
     for method in ["showRun", "verifyRun", "listFeedback"] {
         let _: Value = server.ok(method, server.here(json!({ "runId": result.run_id }))).await;
     }
@@ -176,9 +191,16 @@ async fn a_secret_of_the_environment_is_in_no_file_of_the_run_no_log_and_no_byte
     files(&ws.path().join(".cw"), &mut found);
     let read: Vec<(String, Vec<u8>)> =
         found.iter().map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect();
-    for name in ["stdout.log", "stderr.log", "result.md"] {
-        let redacted = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains("<redacted>");
+    for name in ["stdout.log", "stderr.log", "result.md", "report.md", "report.html", "journal.jsonl", "state.json"] {
+        let redacted = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains("redacted");
         assert!(read.iter().any(|(path, bytes)| path.ends_with(name) && redacted(bytes)), "no {name} was redacted");
+    }
+    // What was looked through is where it could have been: answers, events, previews and diagnostics.
+    let said: Vec<String> = messages.iter().map(Value::to_string).filter(|text| text.contains("redacted")).collect();
+    for part in
+        ["textDocument/publishDiagnostics", "agentActivity", "taskRetrying", "taskParked", "--api-key <redacted>"]
+    {
+        assert!(said.iter().any(|text| text.contains(part)), "no message with {part} and something redacted");
     }
     let mut leaked: Vec<String> = read.iter().flat_map(|(path, bytes)| leaks(path, bytes)).collect();
     for entry in fs::read_dir(ws.root()).unwrap().flatten() {

@@ -67,6 +67,9 @@ fn shell(script: &str) -> AgentConfig {
 async fn a_fault_is_recorded_the_same_alone_and_in_a_window() {
     let ws = TestWorkspace::new();
     let endpoint = EndpointServer::start(misbehave).await;
+    // A program that is there, and cannot be started all the same; one that is not there costs no attempt.
+    std::fs::write(ws.beside("absent.sh"), "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(ws.beside("absent.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let limited = |mut agent: AgentConfig| {
         agent.timeout_ms = Some(700);
         agent
@@ -82,7 +85,7 @@ async fn a_fault_is_recorded_the_same_alone_and_in_a_window() {
         ("silent", limited(config::endpoint(endpoint.url()))),
         ("exit-41", shell("echo made-up fault >&2; exit 41")),
         ("signal", shell("kill -KILL $$")),
-        ("absent", argv(&["/no/such/program"])),
+        ("absent", argv(&[&ws.beside("absent.sh")])),
         ("slow", limited(shell("exec sleep 600"))),
         ("quiet", quiet),
         ("nothing", shell("exit 0")),

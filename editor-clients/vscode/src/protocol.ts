@@ -1258,6 +1258,11 @@ export interface TaskView {
  */
 export interface ServerInfo {
   /**
+   * Why the user's configuration is of no use. Requests that need an agent are refused with it; those that only read
+   * are answered.
+   */
+  configurationFault?: string;
+  /**
    * Every method it answers.
    */
   methods: string[];

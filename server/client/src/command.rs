@@ -25,6 +25,10 @@ const TAIL_BYTES: usize = 16 * 1024;
 /// How long is waited for the rest of stderr after the server's end. A process it left behind may hold it open.
 const TAIL_GRACE: Duration = Duration::from_millis(200);
 
+/// Windows' name for a process that gets no Ctrl-C of its parent's console.
+#[cfg(windows)]
+const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
+
 /// How the server is started.
 #[derive(Debug, Clone)]
 pub struct ServerCommand {
@@ -111,6 +115,8 @@ impl ServerCommand {
         // A Ctrl-C at the terminal is for us alone; the server is told by us.
         #[cfg(unix)]
         command.process_group(0);
+        #[cfg(windows)]
+        command.creation_flags(CREATE_NEW_PROCESS_GROUP);
         let fault = |source| ClientError::Spawn { program: self.program.to_string_lossy().into_owned(), source };
         let mut child = command.spawn().map_err(fault)?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {

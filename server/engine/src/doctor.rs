@@ -6,9 +6,10 @@
 use std::path::Path;
 
 use flowdrive_protocol::ids::{RunId, TaskId};
-use flowdrive_protocol::method::DoctorResult;
+use flowdrive_protocol::method::{DoctorResult, ListRunsResult};
 use flowdrive_protocol::run::{CheckStatus, DoctorCheck};
 
+use crate::EngineError;
 use crate::config::Agents;
 use crate::delegate::{Delegator, Found, SignIn};
 use crate::model::agent::{Agent, Target};
@@ -16,12 +17,20 @@ use crate::orphans;
 use crate::store::{StoreError, Workspace};
 
 /// Makes all checks.
-pub(crate) async fn examine(agents: &Agents, delegator: &Delegator, workspace: Option<String>) -> DoctorResult {
+///
+/// `runs`: the runs of the workspace, and those of them that cannot be read, or why nobody can tell; none without a
+/// workspace.
+pub(crate) async fn examine(
+    agents: &Agents,
+    delegator: &Delegator,
+    workspace: Option<String>,
+    runs: Option<Result<ListRunsResult, EngineError>>,
+) -> DoctorResult {
     let default = agents.default_agent();
     let looks = agents.iter().map(|agent| async move {
         let found = delegator.look_for(agent).await;
         let shown = delegator.describe(agent, agent.model.as_deref());
-        let mut check = agent_check(agent, agent.name == default.name, &shown, found);
+        let mut check = agent_check(agent, agent.name == default.name, &shown, found, delegator.unusable(agent));
         // Paths and reasons quote the configuration.
         check.message = delegator.redact(&check.message);
         check
@@ -29,10 +38,12 @@ pub(crate) async fn examine(agents: &Agents, delegator: &Delegator, workspace: O
     let mut checks = futures::future::join_all(looks).await;
     if let Some(path) = workspace {
         let named = path.clone();
-        let looked = tokio::task::spawn_blocking(move || workspace_checks(&path)).await;
-        checks.extend(looked.unwrap_or_else(|fault| {
-            vec![check("workspace", CheckStatus::Fail, format!("looking at it failed: {fault}"), None)]
-        }));
+        let looked = tokio::task::spawn_blocking(move || workspace_check(&path)).await;
+        let (check, is_one) = looked.unwrap_or_else(|fault| {
+            (check("workspace", CheckStatus::Fail, format!("looking at it failed: {fault}"), None), false)
+        });
+        checks.push(check);
+        checks.extend(runs.filter(|_| is_one).map(runs_check));
         if let Ok(workspace) = Workspace::open(Path::new(&named)) {
             checks.push(left_behind(orphans::end_all(workspace, delegator).await));
         }
@@ -53,10 +64,20 @@ fn check(
     DoctorCheck { name: name.into(), status, message: message.into(), hint }
 }
 
-/// `shown`: what would be run or posted to, redacted.
-fn agent_check(agent: &Agent, default: bool, shown: &str, found: Option<Found>) -> DoctorCheck {
+/// `shown`: what would be run or posted to, redacted; `unusable`: what speaks against trying.
+fn agent_check(
+    agent: &Agent,
+    default: bool,
+    shown: &str,
+    found: Option<Found>,
+    unusable: Option<String>,
+) -> DoctorCheck {
     let name = format!("agent {}{}", agent.name, if default { " (default)" } else { "" });
     let Target::Command { argv, preset, .. } = &agent.target else {
+        if let Some(reason) = unusable {
+            let hint = "set it in the environment that starts Flowdrive (an editor's, for one), or correct `headers`";
+            return check(name, CheckStatus::Fail, format!("posts to {shown}; {reason}"), Some(hint.to_owned()));
+        }
         let hint = Some("not asked: a check starts nothing".to_owned());
         return check(name, CheckStatus::Ok, format!("posts to {shown}"), hint);
     };
@@ -138,18 +159,30 @@ fn how_to_sign_in(program: &str, sign_in: &SignIn) -> String {
     )
 }
 
-fn workspace_checks(path: &str) -> Vec<DoctorCheck> {
+#[cfg(unix)]
+fn writable(place: &Path) -> std::io::Result<()> {
+    Ok(nix::unistd::access(place, nix::unistd::AccessFlags::W_OK)?)
+}
+
+/// Who may write is not asked here: only whether the folder can be read at all.
+#[cfg(not(unix))]
+fn writable(place: &Path) -> std::io::Result<()> {
+    std::fs::read_dir(place).map(drop)
+}
+
+/// What the workspace is good for, and whether it is one.
+fn workspace_check(path: &str) -> (DoctorCheck, bool) {
     let name = "workspace";
     let workspace = match Workspace::open(Path::new(path)) {
         Ok(workspace) => workspace,
         Err(fault) => {
             let hint = Some("give the absolute path of an existing folder".to_owned());
-            return vec![check(name, CheckStatus::Fail, fault.to_string(), hint)];
+            return (check(name, CheckStatus::Fail, fault.to_string(), hint), false);
         }
     };
     let state = workspace.root().join(".cw");
     let place = if state.exists() { &state } else { workspace.root() };
-    let mut checks = vec![match nix::unistd::access(place, nix::unistd::AccessFlags::W_OK) {
+    let check = match writable(place) {
         Ok(()) => check(name, CheckStatus::Ok, format!("{} can hold runs", workspace.root().display()), None),
         Err(fault) => check(
             name,
@@ -157,12 +190,23 @@ fn workspace_checks(path: &str) -> Vec<DoctorCheck> {
             format!("{} cannot be written: {fault}", place.display()),
             Some("runs are kept in .cw of the workspace; make it writable".to_owned()),
         ),
-    }];
-    checks.push(match workspace.list_runs() {
-        Ok(runs) => check("runs", CheckStatus::Ok, format!("{} in this workspace", runs.len()), None),
-        Err(fault) => check("runs", CheckStatus::Fail, fault.to_string(), None),
-    });
-    checks
+    };
+    (check, true)
+}
+
+/// Runs that cannot be read are no fault of the installation, and nothing to be silent about.
+fn runs_check(runs: Result<ListRunsResult, EngineError>) -> DoctorCheck {
+    let name = "runs";
+    let runs = match runs {
+        Ok(runs) => runs,
+        Err(fault) => return check(name, CheckStatus::Fail, fault.to_string(), None),
+    };
+    let total = format!("{} in this workspace", runs.total);
+    let Some(first) = runs.unreadable.first() else { return check(name, CheckStatus::Ok, total, None) };
+    let many = runs.unreadable.len();
+    let message = format!("{total}, {many} of them cannot be read: {} ({})", first.name, first.message);
+    let hint = format!("`flowdrive verify {}` says what is wrong with it; the others are not affected", first.name);
+    check(name, CheckStatus::Warn, message, Some(hint))
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -37,6 +37,9 @@ const DEFAULT_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::new(3).expe
 /// Tasks in an answer, unless more or fewer are asked for.
 const TASK_PAGE: u32 = 1_000;
 
+/// Runs that `doctor` tries to read, the newest first.
+const MOST_EXAMINED: std::num::NonZeroU32 = std::num::NonZeroU32::new(1_000).expect("1000 is not 0");
+
 /// Events sent with one `showRun`, at most.
 const MAX_REPLAY: usize = 10_000;
 
@@ -488,7 +491,15 @@ impl Engine {
     /// # Errors
     /// None at present.
     pub async fn doctor(&self, params: DoctorParams) -> Result<DoctorResult, EngineError> {
-        Ok(doctor::examine(&self.agents(), &self.shared.delegator, params.workspace).await)
+        let runs = match &params.workspace {
+            Some(workspace) => {
+                let asked =
+                    ListRunsParams { workspace: Some(workspace.clone()), limit: Some(MOST_EXAMINED), offset: 0 };
+                Some(self.list_runs(asked).await)
+            }
+            None => None,
+        };
+        Ok(doctor::examine(&self.agents(), &self.shared.delegator, params.workspace, runs).await)
     }
 
     /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No

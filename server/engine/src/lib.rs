@@ -25,6 +25,8 @@ mod resolve;
 pub mod store;
 pub mod survey;
 pub mod view;
+#[cfg(windows)]
+pub mod windows;
 pub mod workflow;
 
 pub use drive::Drive;

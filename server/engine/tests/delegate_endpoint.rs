@@ -396,7 +396,7 @@ async fn a_url_that_is_none_is_an_error_without_a_request() {
 
 fn with_header(url: &str, header: &str, variable: &str) -> Agent {
     let headers = BTreeMap::from([(header.to_owned(), variable.to_owned())]);
-    agent(Target::Endpoint { url: url.to_owned(), headers })
+    agent(Target::Endpoint { url: url.to_owned(), headers, ca: None })
 }
 
 #[tokio::test]

@@ -70,6 +70,21 @@ async fn a_polite_agent_may_say_its_last_words() {
 }
 
 #[tokio::test]
+async fn what_was_stopped_is_continued_and_heeds_the_request_to_end() {
+    // A grace beyond the guard of every test: who needed it would be told a hang.
+    let place = Place::with(flowdrive_engine::delegate::DelegatorOptions { term_grace: SAFETY * 10, ..options() });
+    let leader = "kill -STOP $$; exec sleep 1000";
+    // Its leader ends only when a child in a session of its own does, and that one stands still.
+    let straggler = "trap : TERM; setsid sh -c 'echo up; kill -STOP $$; exec sleep 1000' & child=$!; \
+                     while kill -0 $child 2>/dev/null; do wait $child; done";
+    for script in [leader, straggler] {
+        let outcome = place.run(&place.shell(script), &with_timeout(&place, 700)).await;
+        let expected = "agent process timed out after 700ms and was ended (SIGTERM)";
+        assert_eq!(failure(&outcome), ("agent-timeout", expected), "{script}");
+    }
+}
+
+#[tokio::test]
 async fn silence_is_told_from_slowness() {
     let place = Place::new();
     let mut agent = place.shell("echo thinking; exec sleep 1000");

@@ -98,11 +98,13 @@ fn engine(named: Option<&Path>) -> io::Result<(Engine, Option<EngineError>)> {
     let with = |config, environment| {
         Engine::new(EngineOptions { config, environment: Some(environment), ..EngineOptions::default() })
     };
-    match settings::load(named, &environment).and_then(|config| with(config, environment)) {
+    match settings::load(named, &environment).and_then(|config| with(config, environment.clone())) {
         Ok(engine) => Ok((engine, None)),
         Err(error) => {
-            // The fault may be in the environment as well.
-            let bare = with(Config::default(), BTreeMap::new()).map_err(io::Error::other)?;
+            // The fault may be in the environment: what configures an agent there is left out, the rest is looked at.
+            let mut rest = environment;
+            rest.retain(|name, _| !name.starts_with("CW_"));
+            let bare = with(Config::default(), rest).map_err(io::Error::other)?;
             Ok((bare, Some(error)))
         }
     }

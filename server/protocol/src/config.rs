@@ -73,6 +73,9 @@ pub struct AgentConfig {
     /// Request headers of an endpoint agent: header name to the name of the environment variable that holds the value.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// A file of PEM certificates that an endpoint's own may be signed by, besides those the system trusts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<String>,
     /// Ed25519 public key (PEM, or a path to one) that the agent's reported usage must verify under.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attest_public_key: Option<String>,

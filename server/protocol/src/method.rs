@@ -417,4 +417,8 @@ pub struct ServerInfo {
     pub min_protocol_version: u32,
     /// Every method it answers.
     pub methods: Vec<String>,
+    /// Why the user's configuration is of no use. Requests that need an agent are refused with it; those that only read
+    /// are answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration_fault: Option<String>,
 }

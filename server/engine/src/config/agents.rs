@@ -119,7 +119,16 @@ fn make(
     let stdin = configured.stdin.unwrap_or_default();
     let target = match (&configured.command, &configured.endpoint) {
         (Some(argv), _) => Target::Command { argv: argv.clone(), stdin, preset: None },
-        (None, Some(url)) => Target::Endpoint { url: url.clone(), headers: configured.headers.clone() },
+        (None, Some(url)) => {
+            let ca = configured.ca_file.as_deref().and_then(|file| match certificates(file) {
+                Ok(pem) => Some(pem),
+                Err(reason) => {
+                    faults.push((FieldPath::root().key("agents").key(name.as_str()).key("caFile"), reason));
+                    None
+                }
+            });
+            Target::Endpoint { url: url.clone(), headers: configured.headers.clone(), ca }
+        }
         (None, None) => {
             let preset = configured.preset.or_else(|| preset_named(name.as_str()));
             Target::Command { argv: preset_argv(preset, survey_program), stdin, preset }
@@ -163,15 +172,28 @@ fn preset_argv(preset: Option<Preset>, survey_program: &str) -> Vec<String> {
     vec![program.to_owned()]
 }
 
+/// A PEM text, or that of the file it names.
+fn pem_text(text: &str, most: u64) -> Result<String, String> {
+    if is_pem(text) {
+        return Ok(text.to_owned());
+    }
+    let unreadable = |error| format!("is neither a PEM text nor a file that can be read: {error}");
+    let bytes = crate::workflow::read_regular(Path::new(text), most).map_err(unreadable)?;
+    bytes
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or_else(|| "names a file that holds no PEM text".to_owned())
+}
+
+fn certificates(text: &str) -> Result<String, String> {
+    let pem = pem_text(text, 4 * 1024 * 1024)?;
+    match reqwest::Certificate::from_pem_bundle(pem.as_bytes()) {
+        Ok(found) if !found.is_empty() => Ok(pem),
+        _ => Err("holds no `-----BEGIN CERTIFICATE-----` that can be read".to_owned()),
+    }
+}
+
 fn public_key(text: &str) -> Result<String, String> {
-    const MOST: u64 = 64 * 1024;
-    let pem = if is_pem(text) {
-        text.to_owned()
-    } else {
-        let unreadable = |error| format!("is neither a PEM text nor a file that can be read: {error}");
-        let bytes = crate::workflow::read_regular(Path::new(text), MOST).map_err(unreadable)?;
-        bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or("names a file that holds no PEM text")?
-    };
+    let pem = pem_text(text, 64 * 1024)?;
     if pem.contains("PRIVATE KEY-----") {
         return Err("holds a private key; the public one belongs here".to_owned());
     }
@@ -184,6 +206,10 @@ fn public_key(text: &str) -> Result<String, String> {
 
 fn known_after(name: &AgentName, agents: &BTreeMap<AgentName, Agent>) -> String {
     let known = || agents.keys().map(AgentName::as_str);
+    let builtin = format!("{}{name}", check::RESERVED);
+    if known().any(|known| known == builtin) {
+        return format!("; did you mean `{builtin}`? Known agents: {}", listed(known()));
+    }
     format!("{} Known agents: {}", did_you_mean(name.as_str(), known()), listed(known()))
 }
 

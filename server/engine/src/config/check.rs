@@ -7,7 +7,7 @@ use flowdrive_protocol::ids::AgentName;
 use crate::workflow::document::FieldPath;
 
 /// Names that belong to Flowdrive.
-const RESERVED: &str = "builtin:";
+pub(super) const RESERVED: &str = "builtin:";
 
 /// Whether the agent is complete, or one layer that others may complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,9 @@ pub(super) fn agent(name: &AgentName, agent: &AgentConfig, extent: Extent) -> Ve
         agent.endpoint.is_some() || (extent == Extent::Layer && agent.command.is_none() && agent.preset.is_none());
     if !agent.headers.is_empty() && !may_be_endpoint {
         fault(path.key("headers"), "only an agent with an endpoint has headers");
+    }
+    if agent.ca_file.is_some() && !may_be_endpoint {
+        fault(path.key("caFile"), "only an agent with an endpoint has certificates to be checked");
     }
     for (header, variable) in &agent.headers {
         let path = path.key("headers").key(header);

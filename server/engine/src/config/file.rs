@@ -60,9 +60,10 @@ impl ConfigFile {
         if let Some(faults) = Faults::new(document.file().map(str::to_owned), faults) {
             return Err(ConfigError::Invalid(faults));
         }
-        // A key file is looked for beside the configuration that names it.
+        // A file of keys or certificates is looked for beside the configuration that names it.
         let folder = path.parent().unwrap_or(Path::new(""));
-        for key in config.agents.values_mut().filter_map(|agent| agent.attest_public_key.as_mut()) {
+        let named = config.agents.values_mut();
+        for key in named.flat_map(|agent| [agent.attest_public_key.as_mut(), agent.ca_file.as_mut()]).flatten() {
             if !super::agents::is_pem(key)
                 && let Some(beside) = folder.join(&*key).to_str()
             {

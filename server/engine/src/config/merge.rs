@@ -44,6 +44,7 @@ fn agent_over(strong: AgentConfig, mut weak: AgentConfig) -> AgentConfig {
         weak.endpoint = None;
         // Headers carry the credentials of the endpoint they were written for; no other may get them.
         weak.headers.clear();
+        weak.ca_file = None;
     }
     AgentConfig {
         preset: strong.preset.or(weak.preset),
@@ -56,6 +57,7 @@ fn agent_over(strong: AgentConfig, mut weak: AgentConfig) -> AgentConfig {
         stdin: strong.stdin.or(weak.stdin),
         env: policy_over(strong.env, weak.env),
         headers: if strong.headers.is_empty() { weak.headers } else { strong.headers },
+        ca_file: strong.ca_file.or(weak.ca_file),
         attest_public_key: strong.attest_public_key.or(weak.attest_public_key),
         require_attested_usage: strong.require_attested_usage.or(weak.require_attested_usage),
     }

@@ -66,6 +66,10 @@ pub fn conclude(state: &RunState, end: &End, by: &str, committed: bool) -> Concl
             format!("agent backend not configured: {agent} — refusing rather than fabricating a completion"),
             Some(*task),
         ),
+        End::Unusable { task, agent, reason } => blocked(
+            format!("agent {agent} cannot be used: {reason}; `flowdrive doctor` looks at every agent — {resume}"),
+            Some(*task),
+        ),
         End::Exhausted(bound) => {
             blocked(format!("drive reached max iteration limit ({bound}) before a terminal state — {resume}"), None)
         }

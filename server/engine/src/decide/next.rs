@@ -36,7 +36,7 @@ pub trait Agents {
 }
 
 /// What an agent can take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Availability {
     /// One more, now.
     Free,
@@ -44,6 +44,8 @@ pub enum Availability {
     Busy(Option<Timestamp>),
     /// It is not configured.
     Unknown,
+    /// It is configured and cannot be used, for a reason that trying does not change: its program is not there.
+    Unusable(String),
 }
 
 /// What to do next.
@@ -98,6 +100,15 @@ pub enum End {
         /// The agent it names.
         agent: AgentName,
     },
+    /// The next task's agent cannot be used.
+    Unusable {
+        /// The task.
+        task: usize,
+        /// Its agent.
+        agent: AgentName,
+        /// Why.
+        reason: String,
+    },
     /// The drive dispatched as often as it may. Never reached unless something is wrong.
     Exhausted(u64),
 }
@@ -139,6 +150,7 @@ pub fn next(situation: &Situation<'_>) -> Next {
     let mut until: Option<Timestamp> = None;
     let mut sooner = |time: Timestamp| until = Some(until.map_or(time, |known| known.min(time)));
     let mut waiting = false;
+    let mut unusable: Option<End> = None;
     for &task in phase.unsettled() {
         let candidate = &state.tasks[task];
         if candidate.status != TaskStatus::Pending {
@@ -157,6 +169,13 @@ pub fn next(situation: &Situation<'_>) -> Next {
         };
         match availability {
             Availability::Unknown => return wait_or(End::NoAgent { task, agent: agent.clone() }),
+            // What others can do meanwhile is done; no attempt is spent on what cannot be.
+            Availability::Unusable(reason) => {
+                unusable.get_or_insert(End::Unusable { task, agent: agent.clone(), reason });
+                if phase.mode == PhaseMode::Sequential {
+                    break;
+                }
+            }
             Availability::Busy(time) => {
                 time.into_iter().for_each(&mut sooner);
                 waiting = true;
@@ -168,6 +187,9 @@ pub fn next(situation: &Situation<'_>) -> Next {
                 return Next::Dispatch { task, phase: place, width };
             }
         }
+    }
+    if let Some(end) = unusable.filter(|_| !waiting) {
+        return wait_or(end);
     }
     if idle && !waiting { Next::End(End::Parked) } else { Next::Wait { until } }
 }

@@ -10,6 +10,9 @@ use crate::model::outcome::Transient;
 /// Passing faults in a row that do not count as attempts. The next one does.
 pub const MAX_TRANSIENT: u32 = 8;
 
+/// The same where nobody listens at all: whoever forgot to start an endpoint is to hear of it soon.
+pub const MAX_REFUSED: u32 = 4;
+
 /// The longest pause between two attempts, whatever the other side asks for.
 pub const MAX_PAUSE: Duration = Duration::from_secs(15 * 60);
 
@@ -60,7 +63,7 @@ pub fn after(
     jitter: f64,
     now: Timestamp,
 ) -> After {
-    if let Some(passing) = failure.transient.filter(|_| transient < MAX_TRANSIENT) {
+    if let Some(passing) = failure.transient.filter(|passing| transient < most_in_a_row(*passing)) {
         let pause = pause(passing, transient, jitter);
         let millis = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
         let not_before = Timestamp::from_millis(now.as_millis().saturating_add(millis));
@@ -73,6 +76,10 @@ pub fn after(
     } else {
         After::Retry { counted: true, attempts, not_before: None }
     }
+}
+
+const fn most_in_a_row(passing: Transient) -> u32 {
+    if passing.refused { MAX_REFUSED } else { MAX_TRANSIENT }
 }
 
 /// Exponential backoff with full jitter, never shorter than the other side asked for.
@@ -106,13 +113,13 @@ mod tests {
     #[test]
     fn passing_faults_wait_and_do_not_count_until_there_are_too_many() {
         let now = Timestamp::from_millis(1_000);
-        let asked = Some(Transient { retry_after_ms: Some(7_000) });
+        let asked = Some(Transient { retry_after_ms: Some(7_000), refused: false });
         match after(&failure(asked), 2, 0, THREE, 1.0, now) {
             After::Retry { counted: false, attempts: 2, not_before: Some(time) } => assert_eq!(time.as_millis(), 8_000),
             other => panic!("{other:?}"),
         }
         assert!(matches!(after(&failure(asked), 2, MAX_TRANSIENT, THREE, 1.0, now), After::Park { attempts: 3, .. }));
-        let huge = Some(Transient { retry_after_ms: Some(u64::MAX) });
+        let huge = Some(Transient { retry_after_ms: Some(u64::MAX), refused: false });
         match after(&failure(huge), 0, 0, THREE, 1.0, now) {
             After::Retry { not_before: Some(time), .. } => {
                 assert_eq!(time.as_millis(), 1_000 + i64::try_from(MAX_PAUSE.as_millis()).unwrap());
@@ -122,8 +129,22 @@ mod tests {
     }
 
     #[test]
+    fn where_nobody_listens_the_first_attempt_counts_within_seconds() {
+        let refused = failure(Some(Transient { refused: true, ..Transient::default() }));
+        let mut now = Timestamp::from_millis(0);
+        for transient in 0..MAX_REFUSED {
+            match after(&refused, 0, transient, THREE, 1.0, now) {
+                After::Retry { counted: false, attempts: 0, not_before: Some(time) } => now = time,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(now.as_millis() < 10_000, "{now}");
+        assert!(matches!(after(&refused, 0, MAX_REFUSED, THREE, 1.0, now), After::Retry { counted: true, .. }));
+    }
+
+    #[test]
     fn backoff_grows_with_each_fault_and_has_a_ceiling() {
-        let free = Transient { retry_after_ms: None };
+        let free = Transient::default();
         let pauses: Vec<Duration> = (0..12).map(|n| pause(free, n, 1.0)).collect();
         assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]));
         assert_eq!(pauses[0], FIRST_PAUSE);

@@ -20,9 +20,9 @@ use super::stderr::{Stderr, last_line};
 use super::stdout::{EVENT_CAP, Fault, Stdout};
 use super::supervise::{Cause, End, Job, Timing, supervise};
 use super::teller::Teller;
-use super::{process, program, result_file, transient};
+use super::{os, program, result_file, transient};
 use crate::model::agent::{Agent, Assignment};
-use crate::model::outcome::{HandleKind, Outcome, ProcessIdentity, Transient};
+use crate::model::outcome::{HandleKind, Outcome, Transient};
 
 /// Longest argument that is recorded whole, in characters.
 const LONGEST_ARGUMENT: usize = 200;
@@ -95,12 +95,7 @@ pub(super) async fn run(
             return draft.failed("agent-spawn", &reason, transient);
         }
     };
-    let identity = ProcessIdentity {
-        group: i32::try_from(started.child.id()).unwrap_or(0),
-        start_ticks: started.start_ticks,
-        boot_id: process::boot_id().to_owned(),
-        marker,
-    };
+    let identity = started.identity(marker);
     teller.process(identity.clone());
     let logs = &assignment.folder.logs;
     let parser = target.preset.and_then(Parser::new);
@@ -142,7 +137,7 @@ async fn start(
     argv: &[String],
     agent_env: &AgentEnv,
     marker: &str,
-) -> Result<super::spawn::Started, (String, Option<Transient>)> {
+) -> Result<os::Started, (String, Option<Transient>)> {
     let name = argv.first().map(String::as_str).unwrap_or_default();
     let path = program::find(name, &agent_env.vars).map_err(|reason| (reason, None))?;
     let stdin = match stdin_text(target, assignment).await {
@@ -229,7 +224,7 @@ async fn settle(
         let said = said.as_ref().map(|line| format!(": {line}")).unwrap_or_default();
         format!("{reason}{said}{}", withheld(agent_env))
     };
-    let ended_by = if end.killed { "killed (SIGKILL)" } else { "ended (SIGTERM)" };
+    let ended_by = if end.killed { os::KILLED } else { os::ENDED };
     if !end.left.is_empty() {
         let left: Vec<String> = end.left.iter().map(ToString::to_string).collect();
         let reason =
@@ -279,7 +274,7 @@ async fn settle(
                     draft.failed(if code == 0 { "agent-error" } else { "agent-exit" }, &reason, transient)
                 }
                 None => {
-                    let signal = end.status.map_or_else(|| "unknown".to_owned(), signal_name);
+                    let signal = end.status.map_or_else(|| "unknown".to_owned(), os::signal_name);
                     let reason = format!("agent process returned no exit code (timed out or killed): signal {signal}");
                     draft.failed("agent-signalled", &because(reason), None)
                 }
@@ -314,12 +309,4 @@ fn withheld(agent_env: &AgentEnv) -> String {
 fn cut(message: &str) -> String {
     let line = message.trim().lines().next().unwrap_or_default();
     line.chars().take(300).collect()
-}
-
-#[cfg(unix)]
-fn signal_name(status: std::process::ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt as _;
-    let Some(number) = status.signal() else { return "unknown".to_owned() };
-    nix::sys::signal::Signal::try_from(number)
-        .map_or_else(|_| number.to_string(), |signal| format!("{signal} ({number})"))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,20 +18,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::command;
 use super::draft::Draft;
 use super::endpoint;
 use super::env;
 use super::limits::{LONGEST_PAUSE, Limits};
+use super::os::{self, Spawner, Sweeper};
 use super::presets::SignIn;
 use super::program;
 use super::redact::{Redactor, redact_url};
 use super::result_file;
 use super::teller::{self, Teller};
+use super::usable;
 use crate::model::agent::{Agent, Assignment, Target};
 use crate::model::outcome::{HandleKind, Notice, Outcome, ProcessIdentity};
-
-#[cfg(unix)]
-use super::{command, process, spawn::Spawner, tree::Sweeper};
 
 /// Bytes of output that are taken from an agent.
 pub(super) const OUTPUT_CAP: u64 = 32 * 1024 * 1024;
@@ -117,9 +117,7 @@ pub(super) struct Shared {
     pub(super) options: DelegatorOptions,
     pub(super) redactor: Arc<Redactor>,
     pub(super) clients: endpoint::Clients,
-    #[cfg(unix)]
     pub(super) spawner: Spawner,
-    #[cfg(unix)]
     pub(super) sweeper: Sweeper,
     limits: Limits,
     tasks: TaskTracker,
@@ -137,7 +135,6 @@ impl Shared {
     }
 
     /// Resolves when the server stops.
-    #[cfg(unix)]
     pub(super) fn stopped(&self) -> impl Future<Output = ()> + use<> {
         self.stop.clone().cancelled_owned()
     }
@@ -167,9 +164,7 @@ impl Delegator {
         let shared = Shared {
             redactor: Arc::new(Redactor::new(&options.parent_env)),
             clients: endpoint::Clients::default(),
-            #[cfg(unix)]
             spawner: Spawner::new().map_err(DelegateError::NoThread)?,
-            #[cfg(unix)]
             sweeper: Sweeper::new(tasks.clone()),
             limits: Limits::new(options.max_concurrent),
             tasks,
@@ -225,13 +220,10 @@ impl Delegator {
     pub fn describe(&self, agent: &Agent, model: Option<&str>) -> String {
         let model = model.or(agent.model.as_deref());
         match &agent.target {
-            #[cfg(unix)]
             Target::Command { argv, stdin, preset } => {
                 let target = command::Target { argv, stdin: *stdin, preset: *preset };
                 command::describe(&self.shared, target, model, Sandbox::default())
             }
-            #[cfg(not(unix))]
-            Target::Command { argv, .. } => self.shared.redactor.redact_args(argv).join(" "),
             Target::Endpoint { url, .. } => redact_url(url),
         }
     }
@@ -239,6 +231,11 @@ impl Delegator {
     /// Text as it may be shown.
     pub(crate) fn redact(&self, text: &str) -> String {
         self.shared.redactor.redact_text(text).into_owned()
+    }
+
+    /// Why the agent cannot be used, redacted; none when nothing speaks against it. Starts and asks nothing.
+    pub(crate) fn unusable(&self, agent: &Agent) -> Option<String> {
+        usable::fault(agent, &self.shared.options.parent_env).map(|reason| self.redact(&reason))
     }
 
     /// Looks for a command agent's program, in the environment the agent would get. A program that is named without a
@@ -253,8 +250,7 @@ impl Delegator {
             Ok(_) => return Some(Found { path: Err(format!("{name} may not be executed")), version: None, sign_in }),
             Err(reason) => return Some(Found { path: Err(reason), version: None, sign_in }),
         };
-        #[cfg(unix)]
-        let version = if name.contains('/') {
+        let version = if Path::new(&name).components().count() > 1 {
             None
         } else {
             let (shared, path) = (Arc::clone(&self.shared), path.clone());
@@ -262,8 +258,6 @@ impl Delegator {
             let asked = self.shared.tasks.spawn(async move { super::probe::version(&shared, &path, &agent_env).await });
             Some(asked.await.unwrap_or_else(|error| Err(format!("asking for its version failed: {error}"))))
         };
-        #[cfg(not(unix))]
-        let version = None;
         Some(Found { path: Ok(path), version, sign_in })
     }
 
@@ -300,19 +294,13 @@ impl Delegator {
         if marker.is_empty() {
             return false;
         }
-        #[cfg(unix)]
-        {
-            // No leader is known: number 0 is no process's, so only the marker counts.
-            let (group, start_ticks, boot_id) = (0, 0, String::new());
-            self.end(&ProcessIdentity { group, start_ticks, boot_id, marker: marker.to_owned() }).await
-        }
-        #[cfg(not(unix))]
-        false
+        // No leader is known: number 0 is no process's, so only the marker counts.
+        let (group, start_ticks, boot_id) = (0, 0, String::new());
+        self.end(&ProcessIdentity { group, start_ticks, boot_id, marker: marker.to_owned() }).await
     }
 
-    #[cfg(unix)]
     async fn end(&self, identity: &ProcessIdentity) -> bool {
-        let swept = self.shared.sweeper.sweep(identity, false).await;
+        let swept = self.shared.sweeper.sweep(identity, None).await;
         if !swept.left.is_empty() {
             tracing::warn!(left = ?swept.left, "processes of a dead server could not be ended");
         }
@@ -322,19 +310,8 @@ impl Delegator {
     /// Ends what a dead server left behind; true when there was something. Never hits a process that merely has got a
     /// number again: boot, start time and marker are checked. Where there is no `/proc` nothing is found.
     pub async fn end_orphan(&self, identity: &ProcessIdentity) -> bool {
-        #[cfg(unix)]
-        {
-            let known = !identity.marker.is_empty() && !identity.boot_id.is_empty() && identity.start_ticks > 0;
-            if !known || identity.boot_id != process::boot_id() {
-                return false;
-            }
-            self.end(identity).await
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = identity;
-            false
-        }
+        let known = !identity.marker.is_empty() && !identity.boot_id.is_empty() && identity.start_ticks > 0;
+        known && os::is_this_boot(&identity.boot_id) && self.end(identity).await
     }
 
     /// Stops every delegation and waits until their processes are reaped, at most until the deadline. The last third of
@@ -365,14 +342,26 @@ impl Task {
     async fn run(self, teller: Teller) -> Outcome {
         let mut outcome = self.run_to_the_end(teller).await;
         // Whatever it came to: a result is read, quoted and kept also when its agent failed.
-        let (path, redactor) = (&self.assignment.folder.result, &self.shared.redactor);
-        match result_file::redact(path, redactor).await {
+        let path = &self.assignment.folder.result;
+        match result_file::redact(path, &self.redactor()).await {
             Ok(digest) => outcome.result_digest = digest,
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "a result cannot be looked through for secrets")
+                tracing::warn!(path = %path.display(), %error, "a result cannot be looked through for secrets");
             }
         }
         outcome
+    }
+
+    /// What an agent's headers hold is secret whatever the variables are called.
+    fn redactor(&self) -> Arc<Redactor> {
+        let shared = &self.shared.redactor;
+        match &self.agent.target {
+            Target::Command { .. } => Arc::clone(shared),
+            Target::Endpoint { headers, .. } => {
+                let env = &self.shared.options.parent_env;
+                shared.with(headers.values().filter_map(|name| env.get(name)).map(String::as_str))
+            }
+        }
     }
 
     async fn run_to_the_end(&self, teller: Teller) -> Outcome {
@@ -391,19 +380,14 @@ impl Task {
     async fn carry_out(&self, teller: &Teller) -> Outcome {
         let Self { shared, agent, assignment, stops } = self;
         match &agent.target {
-            #[cfg(unix)]
             Target::Command { argv, stdin, preset } => {
                 let target = command::Target { argv, stdin: *stdin, preset: *preset };
                 command::run(shared, agent, target, assignment, teller, stops).await
             }
-            #[cfg(not(unix))]
-            Target::Command { argv, .. } => {
-                let _ = teller;
-                let shown = shared.redactor.redact_args(argv).join(" ");
-                let draft = Draft::new(HandleKind::Process, shown, Vec::new(), &shared.redactor);
-                draft.failed("agent-spawn", "command agents cannot be run on this system yet; use an endpoint", None)
+            Target::Endpoint { url, headers, ca } => {
+                let target = endpoint::Target { url, headers, ca: ca.as_deref() };
+                endpoint::run(shared, agent, target, &self.redactor(), assignment, stops).await
             }
-            Target::Endpoint { url, headers } => endpoint::run(shared, agent, (url, headers), assignment, stops).await,
         }
     }
 }

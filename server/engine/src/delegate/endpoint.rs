@@ -8,6 +8,7 @@
 mod http;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -20,7 +21,7 @@ use self::http::{Call, Fault, Http};
 use super::delegator::{Shared, Stops};
 use super::draft::Draft;
 use super::log_file::LogFile;
-use super::redact::redact_url;
+use super::redact::{Redactor, redact_url};
 use super::stdout::hex_digest;
 use super::transient::millis;
 use super::{env, report, result_file};
@@ -79,25 +80,37 @@ struct Answer {
     stdout: String,
 }
 
+/// What an endpoint agent is, apart from the rest of the agent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target<'a> {
+    /// Where delegations are posted.
+    pub(super) url: &'a str,
+    /// Header name to the name of the environment variable that holds its value.
+    pub(super) headers: &'a BTreeMap<String, String>,
+    /// Certificates (PEM) that its own may be signed by, besides those the system trusts.
+    pub(super) ca: Option<&'a str>,
+}
+
 /// Runs one delegation from start to end.
 pub(super) async fn run(
     shared: &Shared,
     agent: &Agent,
-    (url, headers): (&str, &BTreeMap<String, String>),
+    target: Target<'_>,
+    redactor: &Arc<Redactor>,
     assignment: &Assignment,
     stops: &Stops,
 ) -> Outcome {
     let forwarded: Vec<String> =
-        headers.values().filter(|name| shared.options.parent_env.contains_key(*name)).cloned().collect();
-    let draft = Draft::new(HandleKind::Endpoint, redact_url(url), sorted(forwarded), &shared.redactor);
-    let work = tokio::time::timeout(assignment.timeout, converse(shared, agent, url, headers, assignment));
+        target.headers.values().filter(|name| shared.options.parent_env.contains_key(*name)).cloned().collect();
+    let draft = Draft::new(HandleKind::Endpoint, redact_url(target.url), sorted(forwarded), redactor);
+    let work = tokio::time::timeout(assignment.timeout, converse(shared, agent, target, assignment));
     let ended = tokio::select! {
         biased;
         () = stops.stop.cancelled() => return draft.interrupted(),
         ended = work => ended,
     };
     match ended {
-        Ok(Ok(answer)) => settle(shared, assignment, draft, answer).await,
+        Ok(Ok(answer)) => settle(shared, redactor, assignment, draft, answer).await,
         Ok(Err(fault)) => refuse(shared, agent, draft, &fault),
         Err(_) => {
             let ms = assignment.timeout.as_millis();
@@ -116,17 +129,16 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 async fn converse(
     shared: &Shared,
     agent: &Agent,
-    url: &str,
-    headers: &BTreeMap<String, String>,
+    target: Target<'_>,
     assignment: &Assignment,
 ) -> Result<Answer, Fault> {
     let model = assignment.model.as_deref().or(agent.model.as_deref());
     let body = request_body(assignment, model).map_err(|error| Fault::error(format!("cannot be asked: {error}")))?;
-    let url = Url::parse(url).map_err(|error| Fault::error(format!("its URL is not one: {error}")))?;
-    let headers = http::headers(headers, &|name| {
+    let url = Url::parse(target.url).map_err(|error| Fault::error(format!("its URL is not one: {error}")))?;
+    let headers = http::headers(target.headers, &|name| {
         if env::is_never_forwarded(name) { None } else { shared.options.parent_env.get(name).cloned() }
     })?;
-    let http = Http::new(&shared.clients, &url, headers, shared.options.output_cap)?;
+    let http = Http::new(shared.clients.of(&url, target.ca)?, &url, headers, shared.options.output_cap)?;
     let mut answer = http.exchange(Call::Post(body), url.clone()).await?;
     let mut pause = FIRST_PAUSE;
     let mut misses = 0;
@@ -210,9 +222,15 @@ fn whole_number(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
 }
 
-async fn settle(shared: &Shared, assignment: &Assignment, mut draft: Draft, answer: Answer) -> Outcome {
+async fn settle(
+    shared: &Shared,
+    redactor: &Redactor,
+    assignment: &Assignment,
+    mut draft: Draft,
+    answer: Answer,
+) -> Outcome {
     let task = &assignment.task_id;
-    let stdout = shared.redactor.redact_values(&answer.stdout);
+    let stdout = redactor.redact_values(&answer.stdout);
     let (report, result) = report::with_result(&stdout);
     let outcome = draft.edit();
     outcome.exit_code = Some(answer.exit_code);
@@ -243,7 +261,8 @@ fn refuse(shared: &Shared, agent: &Agent, draft: Draft, fault: &Fault) -> Outcom
     if let Some(wait) = wait {
         shared.pause(&agent.name, wait);
     }
-    let transient = fault.may_pass().then(|| Transient { retry_after_ms: wait.map(millis) });
+    let transient =
+        fault.may_pass().then(|| Transient { retry_after_ms: wait.map(millis), refused: fault.is_refused() });
     draft.failed(fault.code(), &format!("agent endpoint error: {}", fault.message()), transient)
 }
 

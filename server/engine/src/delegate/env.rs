@@ -47,6 +47,41 @@ const CREDENTIAL_WORDS: [&str; 14] = [
     "COOKIE",
 ];
 
+/// What every program needs, besides what its user asks for.
+const UNIX_BASE: [&str; 3] = ["PATH", "HOME", "USER"];
+
+/// The same on Windows, where programs do not start, find their folders or find their interpreters without these.
+pub const WINDOWS_BASE: [&str; 24] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "USERNAME",
+    "USERPROFILE",
+    "USERDOMAIN",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "PROGRAMFILES(X86)",
+    "PROGRAMW6432",
+    "COMMONPROGRAMFILES",
+    "SYSTEMROOT",
+    "SYSTEMDRIVE",
+    "WINDIR",
+    "COMSPEC",
+    "PATHEXT",
+    "TEMP",
+    "TMP",
+    "OS",
+    "PROCESSOR_ARCHITECTURE",
+];
+
+const fn base() -> &'static [&'static str] {
+    if cfg!(windows) { &WINDOWS_BASE } else { &UNIX_BASE }
+}
+
 /// What one agent gets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentEnv {
@@ -80,20 +115,31 @@ pub fn looks_like_credential(name: &str) -> bool {
     })
 }
 
+/// Whether two names are one variable's: on Windows whatever their case.
+fn is_same(name: &str, other: &str) -> bool {
+    if cfg!(windows) { name.eq_ignore_ascii_case(other) } else { name == other }
+}
+
+/// The value of a variable, as the system looks it up.
+#[must_use]
+pub fn value_of<'v>(vars: &'v BTreeMap<String, String>, name: &str) -> Option<&'v str> {
+    vars.iter().find(|(known, _)| is_same(known, name)).map(|(_, value)| value.as_str())
+}
+
 /// Builds the environment of an agent.
 ///
-/// The base is `PATH`, `HOME` and the names the policy passes, or everything when it inherits. Provider variables and
-/// `USER` are added. What the policy denies, and what is never forwarded, is absent whatever else is said. Entries no
+/// The base is `PATH`, `HOME` and `USER` (on Windows [`WINDOWS_BASE`]) and the names the policy passes, or everything when it inherits. Provider variables are
+/// added. What the policy denies, and what is never forwarded, is absent whatever else is said. Entries no
 /// system call could take (an `=` in the name, a NUL) are left out: one such must not keep every agent from starting.
 #[must_use]
 pub fn build(policy: &EnvPolicy, parent: &BTreeMap<String, String>) -> AgentEnv {
-    let denied = |name: &str| policy.deny.iter().any(|deny| deny == name) || is_never_forwarded(name);
+    let denied = |name: &str| policy.deny.iter().any(|deny| is_same(deny, name)) || is_never_forwarded(name);
     let mut env = AgentEnv::default();
     for (name, value) in parent {
         let usable = !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0') && name != MARKER;
         let wanted = policy.inherit
-            || matches!(name.as_str(), "PATH" | "HOME" | "USER")
-            || policy.pass.iter().any(|pass| pass == name)
+            || base().iter().any(|base| is_same(base, name))
+            || policy.pass.iter().any(|pass| is_same(pass, name))
             || is_provider(name);
         let provider = is_provider(name);
         if usable && wanted && !denied(name) {

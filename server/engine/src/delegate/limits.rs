@@ -190,7 +190,7 @@ mod tests {
     fn agent(name: &str, most: Option<u32>) -> Agent {
         Agent {
             name: AgentName::new(name).unwrap(),
-            target: Target::Endpoint { url: String::new(), headers: BTreeMap::new() },
+            target: Target::Endpoint { url: String::new(), headers: BTreeMap::new(), ca: None },
             model: None,
             timeout: Duration::from_secs(1),
             idle_timeout: None,

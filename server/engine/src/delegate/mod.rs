@@ -6,40 +6,40 @@
 //! [`Outcome`]: crate::model::outcome::Outcome
 
 mod activity;
-#[cfg(unix)]
 mod command;
 mod delegator;
 mod draft;
 mod endpoint;
 pub mod env;
-#[cfg(unix)]
-mod exit;
 mod limits;
 mod lines;
-#[cfg(unix)]
 mod linger;
 mod log_file;
 mod placeholders;
 mod presets;
-#[cfg(unix)]
 mod probe;
-mod process;
 mod program;
 pub mod redact;
 mod report;
 mod result_file;
-#[cfg(unix)]
-mod spawn;
 mod stderr;
 mod stdout;
-#[cfg(unix)]
 mod supervise;
 mod teller;
 mod transient;
 #[cfg(unix)]
-mod tree;
+mod unix;
+mod usable;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+use unix as os;
+#[cfg(windows)]
+use windows as os;
 
 pub(crate) use delegator::Found;
 pub use delegator::{DelegateError, Delegator, DelegatorOptions};
 pub use limits::{Busy, Limits, Permit};
 pub(crate) use presets::SignIn;
+pub(crate) use usable::Usable;

@@ -8,17 +8,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::activity::strip_controls;
 use super::delegator::Shared;
 use super::env::{self, AgentEnv};
-use super::exit::Exit;
+use super::os::{Exit, NEUTRAL_FOLDER};
 use super::program;
 use super::supervise::{KILL_WAIT, Leader, Pipes, Read};
-use super::tree::signal_group;
-use crate::model::outcome::ProcessIdentity;
 
 /// How long a program may take to say its version.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
@@ -42,21 +39,20 @@ pub(super) async fn version(shared: &Shared, path: &Path, agent_env: &AgentEnv) 
         .envs(&agent_env.vars)
         .env(env::MARKER, &marker)
         // Not the workspace: a project's own settings have no part in what is installed.
-        .current_dir("/")
+        .current_dir(NEUTRAL_FOLDER)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let started =
-        shared.spawner.spawn(command).await.map_err(|error| program::explain(&error, path, Path::new("/")).0)?;
-    let identity = ProcessIdentity {
-        group: i32::try_from(started.child.id()).unwrap_or(0),
-        start_ticks: started.start_ticks,
-        boot_id: super::process::boot_id().to_owned(),
-        marker,
-    };
-    let mut leader = Leader::new(started.child, identity.group);
+    let started = shared
+        .spawner
+        .spawn(command)
+        .await
+        .map_err(|error| program::explain(&error, path, Path::new(NEUTRAL_FOLDER)).0)?;
+    let identity = started.identity(marker);
     let unreadable = |error: std::io::Error| format!("its output cannot be read: {error}");
-    let mut exit = Exit::of(identity.group).map_err(unreadable)?;
+    let exit = Exit::of(&started);
+    let mut leader = Leader::new(started);
+    let mut exit = exit.map_err(unreadable)?;
     let mut pipes = Pipes::of(leader.child()).map_err(unreadable)?;
 
     let mut printed = Printed::default();
@@ -82,9 +78,9 @@ pub(super) async fn version(shared: &Shared, path: &Path, agent_env: &AgentEnv) 
             }
         }
     }
-    signal_group(identity.group, Signal::KILL);
+    leader.tree().kill();
     let gone = timeout_at(Instant::now() + KILL_WAIT, exit.wait()).await.is_ok();
-    shared.sweeper.sweep(&identity, true).await;
+    shared.sweeper.sweep(&identity, Some(leader.tree())).await;
     let status = if gone { leader.reap().ok() } else { None };
     if !ended {
         return Err(format!("it did not answer --version within {} s and was ended", PATIENCE.as_secs()));

@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::{env, os};
 use crate::model::outcome::Transient;
 
 /// Where the program is.
 ///
 /// # Errors
 /// In a sentence, naming the program and where it was looked for.
-pub(super) fn find(name: &str, env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
+pub(super) fn find(name: &str, vars: &BTreeMap<String, String>) -> Result<PathBuf, String> {
     let path = Path::new(name);
     if name.is_empty() {
         return Err("no program is named".to_owned());
@@ -23,15 +24,25 @@ pub(super) fn find(name: &str, env: &BTreeMap<String, String>) -> Result<PathBuf
     if path.is_absolute() {
         return if path.exists() { Ok(path.to_owned()) } else { Err(format!("program {name:?} does not exist")) };
     }
-    if path.components().count() > 1 || name.contains('/') {
+    if path.components().count() > 1 || name.contains(std::path::is_separator) {
         return Err(format!("program {name:?} is a relative path; give an absolute path or a name that is on PATH"));
     }
-    let searched = env.get("PATH").map(String::as_str).unwrap_or_default();
+    let searched = env::value_of(vars, "PATH").unwrap_or_default();
+    let names = spellings(name, vars);
     std::env::split_paths(searched)
         .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(name))
+        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
         .find(|candidate| is_program(candidate))
         .ok_or_else(|| format!("program {name:?} was not found; PATH searched: {searched}"))
+}
+
+/// How the file of a program may be called: as it is named, and on Windows with each of the endings that are left out there.
+fn spellings(name: &str, vars: &BTreeMap<String, String>) -> Vec<String> {
+    if !cfg!(windows) || Path::new(name).extension().is_some() {
+        return vec![name.to_owned()];
+    }
+    let endings = env::value_of(vars, "PATHEXT").unwrap_or(".COM;.EXE;.BAT;.CMD");
+    endings.split(';').filter(|ending| ending.starts_with('.')).map(|ending| format!("{name}{ending}")).collect()
 }
 
 /// Whether the path is a file that may be executed.
@@ -50,7 +61,7 @@ pub(super) fn is_program(path: &Path) -> bool {
 #[must_use]
 pub(super) fn explain(error: &io::Error, program: &Path, workspace: &Path) -> (String, Option<Transient>) {
     let program = program.display();
-    let passing = Some(Transient { retry_after_ms: None });
+    let passing = Some(Transient::default());
     match error.kind() {
         io::ErrorKind::NotFound if !workspace.is_dir() => {
             (format!("the workspace {} is not a folder", workspace.display()), None)
@@ -59,7 +70,7 @@ pub(super) fn explain(error: &io::Error, program: &Path, workspace: &Path) -> (S
             (format!("{program}, or the interpreter its first line names, does not exist"), None)
         }
         io::ErrorKind::PermissionDenied => (format!("{program} may not be executed (permission denied)"), None),
-        io::ErrorKind::ArgumentListTooLong => (
+        _ if is_one_of(error, os::TOO_LONG) => (
             "the command line is longer than the system takes (E2BIG); instead of {{prompt}} name the file with \
              {{input}}, or set stdin to \"prompt\""
                 .to_owned(),
@@ -69,28 +80,16 @@ pub(super) fn explain(error: &io::Error, program: &Path, workspace: &Path) -> (S
             (format!("the system has no room for another process now ({error})"), passing)
         }
         io::ErrorKind::ExecutableFileBusy => (format!("{program} is being written to ({error})"), passing),
-        _ if is_out_of_files(error) => (format!("too many files are open ({error})"), passing),
-        _ if is_no_format(error) => {
+        _ if is_one_of(error, os::OUT_OF_FILES) => (format!("too many files are open ({error})"), passing),
+        _ if is_one_of(error, os::NOT_A_PROGRAM) => {
             (format!("{program} is no program this system can run; does it lack a #! line?"), None)
         }
         _ => (format!("{program}: {error}"), None),
     }
 }
 
-fn is_out_of_files(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    return [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
-        .iter()
-        .any(|e| error.raw_os_error() == Some(e.raw_os_error()));
-    #[cfg(not(unix))]
-    return false;
-}
-
-fn is_no_format(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    return error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error());
-    #[cfg(not(unix))]
-    return false;
+fn is_one_of(error: &io::Error, codes: &[i32]) -> bool {
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 #[cfg(all(test, unix))]

@@ -102,6 +102,21 @@ impl Redactor {
         Self { values, finder }
     }
 
+    /// One that looks for these values as well, whatever the names they were set under; itself where it does already.
+    #[must_use]
+    pub fn with<'v>(self: &Arc<Self>, values: impl IntoIterator<Item = &'v str>) -> Arc<Self> {
+        let further: Vec<String> = values
+            .into_iter()
+            .flat_map(parts)
+            .filter(|value| value.len() >= SHORTEST && !self.values.iter().any(|known| known == value))
+            .map(str::to_owned)
+            .collect();
+        if further.is_empty() {
+            return Arc::clone(self);
+        }
+        Arc::new(Self::with_values(self.values.iter().cloned().chain(further).collect()))
+    }
+
     /// Arguments as they may be recorded: by flag, by inline form, by look and by value.
     #[must_use]
     pub fn redact_args(&self, args: &[String]) -> Vec<String> {

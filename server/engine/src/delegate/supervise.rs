@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -16,13 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::activity::Throttle;
 use super::delegator::Stops;
-use super::exit::Exit;
 use super::linger::Linger;
-use super::spawn::Started;
+use super::os::{Exit, Started, Sweeper, Tree};
 use super::stderr::Stderr;
 use super::stdout::{Fault, Printed, Stdout};
 use super::teller::Teller;
-use super::tree::{Sweeper, signal_group};
 use crate::model::outcome::ProcessIdentity;
 
 /// Size of one read from a pipe.
@@ -89,19 +86,24 @@ pub(super) struct End {
     pub(super) stderr_tail: String,
 }
 
-/// The process a delegation started with. Dropped unreaped, it takes its group with it: a task that is torn down (a
+/// The process a delegation started with. Dropped unreaped, it takes its tree with it: a task that is torn down (a
 /// runtime that shuts down, a panic) leaves nothing behind either.
 #[derive(Debug)]
 pub(super) struct Leader {
     child: Child,
-    group: i32,
+    tree: Tree,
     reaped: bool,
 }
 
 impl Leader {
-    /// For a child that leads this group and that nobody has waited for.
-    pub(super) fn new(child: Child, group: i32) -> Self {
-        Self { child, group, reaped: false }
+    /// For a child that nobody has waited for.
+    pub(super) fn new(started: Started) -> Self {
+        Self { child: started.child, tree: started.tree, reaped: false }
+    }
+
+    /// It, and what it started.
+    pub(super) const fn tree(&self) -> &Tree {
+        &self.tree
     }
 
     /// The child.
@@ -120,7 +122,7 @@ impl Leader {
 impl Drop for Leader {
     fn drop(&mut self) {
         if !self.reaped {
-            signal_group(self.group, Signal::KILL);
+            self.tree.kill();
             // Not waited for long: this may run on a thread that must not block.
             let _ = self.child.try_wait();
         }
@@ -167,9 +169,10 @@ pub(super) async fn supervise(
     sweeper: &Sweeper,
     teller: &Teller,
 ) -> io::Result<End> {
-    let mut leader = Leader::new(job.started.child, job.identity.group);
+    let exit = Exit::of(&job.started);
+    let mut leader = Leader::new(job.started);
     let mut running = Running {
-        exit: Exit::of(job.identity.group)?,
+        exit: exit?,
         pipes: Pipes::of(&mut leader.child)?,
         leader,
         identity: job.identity,
@@ -213,17 +216,15 @@ impl Running<'_> {
 
     /// Ends the tree and reaps the leader, reading what is still printed meanwhile.
     async fn end(mut self, cause: Cause, timing: Timing, stops: &Stops, sweeper: &Sweeper) -> End {
-        let killed = cause != Cause::Exited && self.signal_and_wait(cause, timing, stops).await;
+        let killed = cause != Cause::Exited && self.ask_and_wait(cause, timing, stops, sweeper).await;
         let gone = timeout_at(Instant::now() + KILL_WAIT, self.exit.wait()).await.is_ok();
         let mut held = false;
         if cause == Cause::Exited {
             held = !self.drain(Instant::now() + timing.leak, Some(&stops.hurry)).await;
         } else {
-            signal_group(self.identity.group, Signal::KILL);
+            self.leader.tree().kill();
         }
-        let swept = sweeper.sweep(&self.identity, true).await;
-        // Where there is no `/proc`, the group is all that can be ended; elsewhere this finds nobody.
-        signal_group(self.identity.group, Signal::KILL);
+        let swept = sweeper.sweep(&self.identity, Some(self.leader.tree())).await;
         self.drain(Instant::now() + DRAIN_WAIT, None).await;
         self.tell_activity(None);
         let mut left = swept.left;
@@ -244,16 +245,28 @@ impl Running<'_> {
         }
     }
 
-    /// `SIGTERM`, the grace, `SIGKILL`, each to the whole group. True when it took the last.
-    async fn signal_and_wait(&mut self, cause: Cause, timing: Timing, stops: &Stops) -> bool {
-        signal_group(self.identity.group, Signal::TERM);
+    /// A request to end, the grace, the end, each to the whole tree. True when it took the last.
+    async fn ask_and_wait(&mut self, cause: Cause, timing: Timing, stops: &Stops, sweeper: &Sweeper) -> bool {
         let began = Instant::now();
         let mut stopped = cause == Cause::Stopped;
-        loop {
+        let mut ended = false;
+        {
+            let asking = sweeper.ask(&self.identity, self.leader.tree());
+            tokio::pin!(asking);
+            // First of all, and to the end unless there is no time: what left the group is found by looking.
+            tokio::select! {
+                biased;
+                () = &mut asking => {}
+                () = self.exit.wait() => ended = true,
+                () = stops.hurry.cancelled() => {}
+                () = sleep_until(began + timing.stop_grace) => {}
+            }
+        }
+        while !ended {
             let deadline = began + if stopped { timing.stop_grace } else { timing.term_grace };
             tokio::select! {
                 biased;
-                () = self.exit.wait() => return false,
+                () = self.exit.wait() => ended = true,
                 () = stops.hurry.cancelled() => break,
                 () = sleep_until(deadline) => break,
                 () = stops.stop.cancelled(), if !stopped => stopped = true,
@@ -262,8 +275,10 @@ impl Running<'_> {
                 }
             }
         }
-        signal_group(self.identity.group, Signal::KILL);
-        true
+        if !ended {
+            self.leader.tree().kill();
+        }
+        !ended
     }
 
     /// Reads until both outputs are closed. False when they were still open then.

@@ -90,7 +90,7 @@ pub(super) fn of_message(message: &str) -> Option<Transient> {
         };
         Duration::try_from_secs_f64(number * unit).ok()
     });
-    Some(Transient { retry_after_ms: wait.map(millis) })
+    Some(Transient { retry_after_ms: wait.map(millis), refused: false })
 }
 
 /// Whole milliseconds.

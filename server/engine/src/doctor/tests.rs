@@ -15,6 +15,7 @@ use crate::delegate::DelegatorOptions;
 struct Installed {
     dir: TempDir,
     env: BTreeMap<String, String>,
+    runs: ListRunsResult,
 }
 
 impl Installed {
@@ -33,7 +34,7 @@ impl Installed {
             ("PATH".to_owned(), format!("{}:/usr/bin:/bin", text("bin"))),
             ("HOME".to_owned(), text("home")),
         ]);
-        Self { dir, env }
+        Self { dir, env, runs: ListRunsResult { runs: Vec::new(), unreadable: Vec::new(), total: 0 } }
     }
 
     fn set(&mut self, name: &str, value: &str) {
@@ -46,7 +47,8 @@ impl Installed {
         let options = DelegatorOptions { parent_env: self.env.clone(), ..DelegatorOptions::default() };
         let delegator = Delegator::new(options).unwrap();
         let before = self.files();
-        let result = examine(&agents, &delegator, Some(self.dir.path().join("ws").to_str().unwrap().to_owned())).await;
+        let workspace = Some(self.dir.path().join("ws").to_str().unwrap().to_owned());
+        let result = examine(&agents, &delegator, workspace, Some(Ok(self.runs.clone()))).await;
         assert_eq!(self.files(), before, "a check writes nothing");
         assert_eq!(self.alive(), Vec::<String>::new(), "nothing that was asked is left");
         result
@@ -189,4 +191,40 @@ async fn a_script_named_by_its_path_and_an_endpoint_are_not_asked() {
     assert!(!of(&result, "script").message.contains("version"));
     let remote = of(&result, "remote");
     assert_eq!((remote.status, remote.message.as_str()), (CheckStatus::Ok, "posts to http://127.0.0.1:9/d"));
+}
+
+#[tokio::test]
+async fn a_variable_that_a_header_needs_is_looked_for_and_not_shown() {
+    let mut here = Installed::new(&[]);
+    here.set("MY_AUTHORIZATION", "canary-made-up-for-tests");
+    here.set("CW_WORKBENCH_TOKEN", "canary-made-up-for-tests-2");
+    let remote = |variable: &str| serde_json::json!({ "endpoint": "http://127.0.0.1:9/d", "headers": { "authorization": variable } });
+    let agents = serde_json::json!({ "agents": {
+        "set": remote("MY_AUTHORIZATION"), "unset": remote("NOT_SET_ANYWHERE"), "never": remote("CW_WORKBENCH_TOKEN"),
+    } });
+    let result = here.examine(agents).await;
+    assert_eq!(of(&result, "set").status, CheckStatus::Ok);
+    for (name, variable) in [("unset", "NOT_SET_ANYWHERE"), ("never", "CW_WORKBENCH_TOKEN")] {
+        let check = of(&result, name);
+        assert_eq!(check.status, CheckStatus::Fail, "{check:?}");
+        assert!(check.message.contains(variable) && check.hint.is_some(), "{check:?}");
+    }
+    assert!(!result.ok && !format!("{result:?}").contains("canary"), "{result:?}");
+}
+
+#[tokio::test]
+async fn runs_that_cannot_be_read_are_told() {
+    let mut here = Installed::new(&[]);
+    let runs = |result: &DoctorResult| result.checks.iter().find(|check| check.name == "runs").unwrap().clone();
+    assert_eq!(runs(&here.examine(serde_json::json!({})).await).status, CheckStatus::Ok);
+    here.runs.total = 3;
+    here.runs.unreadable.push(flowdrive_protocol::run::UnreadableRun {
+        name: "broken-1".to_owned(),
+        kind: flowdrive_protocol::error::ErrorKind::RunCorrupt,
+        message: "line 7 does not add up".to_owned(),
+    });
+    let check = runs(&here.examine(serde_json::json!({})).await);
+    assert_eq!(check.status, CheckStatus::Warn);
+    assert!(check.message.contains("1 of them cannot be read: broken-1 (line 7"), "{check:?}");
+    assert!(check.hint.unwrap().contains("flowdrive verify broken-1"));
 }

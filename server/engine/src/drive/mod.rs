@@ -32,7 +32,7 @@ use crate::config::Agents;
 use crate::decide::feedback;
 use crate::decide::finish::{Conclusion, commit_refused, conclude, step};
 use crate::decide::next::{End, Next, Situation, iteration_bound, next};
-use crate::delegate::{Busy, Delegator, Permit};
+use crate::delegate::{Busy, Delegator, Permit, Usable};
 use crate::engine::EventSink;
 use crate::model::journal::{DriveSettings, JournalEvent};
 use crate::model::outcome::{Ending, HandleKind, Notice, Outcome};
@@ -148,6 +148,7 @@ pub(crate) struct Driver {
     watches_capacity: bool,
     /// Where the ends of this drive's agents are noted before they reach the mailbox.
     ended: Arc<EndedLog>,
+    usable: Usable,
     /// What tasks of a phase are told of the phases before it.
     earlier: Option<(PhaseId, Arc<str>)>,
 }
@@ -160,6 +161,7 @@ impl Driver {
         let announcer = Announcer::new(state.run_id.clone(), Arc::clone(&job.sink), seq);
         drop(state);
         let ended = Arc::new(EndedLog::of(&job.record.paths));
+        let usable = Usable::new(job.delegator.clone());
         Self {
             job,
             kill: CancellationToken::new(),
@@ -178,6 +180,7 @@ impl Driver {
             announcer,
             watches_capacity: false,
             ended,
+            usable,
             earlier: None,
         }
     }
@@ -235,7 +238,7 @@ impl Driver {
 
     fn decide(&mut self) -> (Next, Option<Permit>) {
         let state = self.job.record.state();
-        let capacity = Capacity::new(&self.job.agents, self.job.delegator.limits());
+        let capacity = Capacity::new(&self.job.agents, self.job.delegator.limits(), &self.usable);
         let decision = next(&Situation {
             state: &state,
             settings: &self.job.settings,
@@ -442,7 +445,9 @@ impl Driver {
             commit_id: state.terminal_commit().map(|commit| commit.id.clone()),
             report_path: self.job.record.paths.report.to_string_lossy().into_owned(),
             state_path: self.job.record.paths.state.to_string_lossy().into_owned(),
-            agent_configured: needed.iter().all(|agent| self.job.agents.get(agent).is_ok()),
+            agent_configured: needed
+                .iter()
+                .all(|agent| self.job.agents.get(agent).is_ok_and(|agent| self.usable.fault(agent).is_none())),
             reason,
             stopped,
         })

@@ -17,7 +17,7 @@ use crate::accept;
 use crate::config::Agents;
 use crate::decide::next::{Agents as Takes, Availability};
 use crate::decide::prompt;
-use crate::delegate::{Busy, Limits, Permit};
+use crate::delegate::{Busy, Limits, Permit, Usable};
 use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
 use crate::model::outcome::{Ending, HandleKind, Notice, Outcome};
@@ -64,14 +64,15 @@ impl Prepared {
 pub(super) struct Capacity<'a> {
     agents: &'a Agents,
     limits: &'a Limits,
+    usable: &'a Usable,
     /// The place asked for last, for the attempt that is about to be prepared.
     permit: Cell<Option<Permit>>,
     busy: Cell<Option<Busy>>,
 }
 
 impl<'a> Capacity<'a> {
-    pub(super) fn new(agents: &'a Agents, limits: &'a Limits) -> Self {
-        Self { agents, limits, permit: Cell::new(None), busy: Cell::new(None) }
+    pub(super) fn new(agents: &'a Agents, limits: &'a Limits, usable: &'a Usable) -> Self {
+        Self { agents, limits, usable, permit: Cell::new(None), busy: Cell::new(None) }
     }
 
     /// The place taken, and the refusal if there was one.
@@ -83,6 +84,9 @@ impl<'a> Capacity<'a> {
 impl Takes for Capacity<'_> {
     fn availability(&self, name: &AgentName) -> Availability {
         let Ok(agent) = self.agents.get(name) else { return Availability::Unknown };
+        if let Some(reason) = self.usable.fault(agent) {
+            return Availability::Unusable(reason);
+        }
         match self.limits.try_acquire(agent) {
             Ok(permit) => {
                 self.permit.set(Some(permit));

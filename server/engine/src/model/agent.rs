@@ -50,6 +50,8 @@ pub enum Target {
         url: String,
         /// Header name to the name of the environment variable that holds its value.
         headers: BTreeMap<String, String>,
+        /// Certificates (PEM) that its own may be signed by, besides those the system trusts.
+        ca: Option<String>,
     },
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
 
 #[cfg(unix)]
 fn open_and_sync(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    fs::File::open(dir)?.sync_all()
 }
 
 /// Elsewhere a folder cannot be opened as a file; renames are journaled by the file system.
@@ -120,6 +120,12 @@ pub(crate) fn open_options() -> fs::OpenOptions {
         use nix::fcntl::OFlag;
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+    }
+    #[cfg(windows)]
+    {
+        use std::os::windows::fs::OpenOptionsExt;
+        // A link is opened itself, and is no regular file.
+        options.custom_flags(windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OPEN_REPARSE_POINT);
     }
     options
 }

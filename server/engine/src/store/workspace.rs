@@ -74,7 +74,7 @@ impl Workspace {
         if !path.is_absolute() {
             return Err(invalid("the path is not absolute".into()));
         }
-        let root = fs::canonicalize(path).map_err(|fault| invalid(fault.to_string()))?;
+        let root = dunce::canonicalize(path).map_err(|fault| invalid(fault.to_string()))?;
         if !root.is_dir() {
             return Err(invalid("this is not a folder".into()));
         }
@@ -196,7 +196,7 @@ impl Workspace {
         if self.leads_out(Path::new(relative)) {
             return Err(WorkspaceFile::Outside);
         }
-        let path = fs::canonicalize(self.root.join(relative)).map_err(|fault| judge(&fault))?;
+        let path = dunce::canonicalize(self.root.join(relative)).map_err(|fault| judge(&fault))?;
         if path.starts_with(&self.root) { Ok(path) } else { Err(WorkspaceFile::Outside) }
     }
 

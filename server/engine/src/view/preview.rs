@@ -6,13 +6,13 @@ use flowdrive_protocol::run::{
     CacheState, CacheVerdict, DrivePreview, NextAction, PlannedPhase, PlannedTask, TaskStatus,
 };
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::config::Agents;
 use crate::decide::budget;
 use crate::decide::next::runnable_phase;
 use crate::decide::next::width;
-use crate::delegate::Delegator;
+use crate::delegate::{Delegator, Usable};
 use crate::drive::cached::lookup;
 use crate::model::journal::DriveSettings;
 use crate::model::state::{PhaseState, RunState};
@@ -29,12 +29,23 @@ pub fn preview(
     driver: Option<String>,
     (offset, limit): (usize, usize),
 ) -> DrivePreview {
+    let usable = Usable::new(delegator.clone());
     let agent_of = |place: usize| state.spec(place).agent.as_ref().unwrap_or(&settings.agent);
-    let missing = |place: usize| agents.get(agent_of(place)).err().map(|fault| fault.to_string());
+    let missing = |place: usize| {
+        if state.spec(place).sub_workflow.is_some() {
+            return None;
+        }
+        let name = agent_of(place);
+        match agents.get(name) {
+            Ok(agent) => usable.fault(agent).map(|reason| format!("agent {name} cannot be used: {reason}")),
+            Err(fault) => Some(fault.to_string()),
+        }
+    };
     let left = |place: &usize| state.tasks[*place].status != TaskStatus::Completed;
     // A large run has few agents.
-    let wanted: BTreeSet<&AgentName> = (0..state.tasks.len()).filter(left).map(agent_of).collect();
-    let agent_configured = wanted.into_iter().all(|name| agents.get(name).is_ok());
+    let to_do = (0..state.tasks.len()).filter(|place| left(place) && state.spec(*place).sub_workflow.is_none());
+    let wanted: BTreeMap<&AgentName, usize> = to_do.map(|place| (agent_of(place), place)).collect();
+    let agent_configured = wanted.into_values().all(|place| missing(place).is_none());
 
     let mut blockers: Vec<String> = driver.into_iter().collect();
     let budget = budget::allowed(state, settings);

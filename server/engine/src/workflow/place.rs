@@ -43,8 +43,8 @@ pub(super) fn resolve_inside(workspace: &Path, path: &str) -> Result<(PathBuf, P
     if path.is_empty() {
         return Err("the path is empty".to_owned());
     }
-    let root = workspace.canonicalize().map_err(|error| format!("the workspace cannot be read: {error}"))?;
-    let real = root.join(path).canonicalize().map_err(|error| match error.kind() {
+    let root = dunce::canonicalize(workspace).map_err(|error| format!("the workspace cannot be read: {error}"))?;
+    let real = dunce::canonicalize(root.join(path)).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("{path:?} does not exist in the workspace"),
         _ => format!("{path:?} cannot be read: {error}"),
     })?;

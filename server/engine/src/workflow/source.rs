@@ -137,7 +137,7 @@ fn file(shown: &str, path: &Path) -> Result<Found, WorkflowError> {
         });
     };
     let unreadable = |source| WorkflowError::Unreadable { path: PathBuf::from(shown), source };
-    let real = path.canonicalize().map_err(unreadable)?;
+    let real = dunce::canonicalize(path).map_err(unreadable)?;
     let bytes = match read_regular(&real, MAX_FILE_BYTES).map_err(unreadable)? {
         Some(bytes) => bytes,
         None => return Err(WorkflowError::TooLarge { path: PathBuf::from(shown), limit: MAX_FILE_BYTES }),

@@ -253,7 +253,7 @@ pub(crate) fn preset(preset: Preset, program: &Path) -> Agent {
 
 /// An agent that is an endpoint.
 pub(crate) fn endpoint(url: &str) -> Agent {
-    agent(Target::Endpoint { url: url.to_owned(), headers: BTreeMap::new() })
+    agent(Target::Endpoint { url: url.to_owned(), headers: BTreeMap::new(), ca: None })
 }
 
 pub(crate) fn agent(target: Target) -> Agent {

@@ -49,7 +49,7 @@ pub(crate) struct All(Availability);
 
 impl Agents for All {
     fn availability(&self, _: &AgentName) -> Availability {
-        self.0
+        self.0.clone()
     }
 }
 
@@ -174,7 +174,7 @@ impl Sim {
                 return;
             }
             Fate::Bad => failure(None),
-            Fate::Passing => failure(Some(Transient { retry_after_ms: None })),
+            Fate::Passing => failure(Some(Transient::default())),
         };
         let current = &self.state.tasks[task];
         let (failures, transient, number) = (current.failures, current.transient, current.attempts.len());

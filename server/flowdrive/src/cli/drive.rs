@@ -9,7 +9,6 @@ use flowdrive_protocol::event::Event;
 use flowdrive_protocol::ids::InputName;
 use flowdrive_protocol::method::{DriveParams, ListWorkflowsParams, ResumeParams, StopParams, WorkflowRef};
 use flowdrive_protocol::run::{DriveResult, StopMode};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::{DriveArgs, ResumeArgs};
 use super::error::CliError;
@@ -212,10 +211,16 @@ async fn until(deadline: Option<tokio::time::Instant>) {
     }
 }
 
-/// The signals that ask for an end.
+/// The signals that ask for an end; on Windows the console's events.
 struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(windows)]
+    interrupt: tokio::signal::windows::CtrlC,
+    #[cfg(windows)]
+    terminate: tokio::signal::windows::CtrlBreak,
 }
 
 struct Caught {
@@ -226,15 +231,27 @@ struct Caught {
 }
 
 impl Signals {
+    #[cfg(unix)]
     fn new() -> Result<Self, CliError> {
+        use tokio::signal::unix::{SignalKind, signal};
+
         let listen = |kind| signal(kind).map_err(|source| CliError::io("listen for signals", source));
         Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }
 
+    #[cfg(windows)]
+    fn new() -> Result<Self, CliError> {
+        use tokio::signal::windows::{ctrl_break, ctrl_c};
+
+        let fault = |source| CliError::io("listen for signals", source);
+        Ok(Self { interrupt: ctrl_c().map_err(fault)?, terminate: ctrl_break().map_err(fault)? })
+    }
+
     async fn next(&mut self) -> Caught {
+        let terminate = if cfg!(windows) { "press Ctrl-Break" } else { "send SIGTERM" };
         tokio::select! {
             _ = self.interrupt.recv() => Caught { code: 130, again: "press Ctrl-C" },
-            _ = self.terminate.recv() => Caught { code: 143, again: "send SIGTERM" },
+            _ = self.terminate.recv() => Caught { code: 143, again: terminate },
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use flowdrive_protocol::event::{Event, ProgressEvent, ResultSource};
 use flowdrive_protocol::ids::WorkerId;
 use flowdrive_protocol::run::{CacheState, CacheVerdict, StopMode};
+use flowdrive_protocol::time::Timestamp;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::format::{self, Paint, Tone};
@@ -127,6 +128,13 @@ fn line(event: &Event, paint: Paint) -> Option<String> {
                 if *findings > 0 { format!(", {}", format::count(*findings, "finding")) } else { String::new() };
             let text = format!("{task_id}{source}{findings}: {}", format::clean(summary));
             entry(Tone::Good, "accepted", format::clip(&text, LINE))
+        }
+        Event::TaskRetrying { task_id, reason, not_before: Some(time), .. } => {
+            // The time first: it must not be what a long reason cuts off.
+            let wait = time.as_millis().saturating_sub(Timestamp::now().as_millis()).max(0).unsigned_abs();
+            let wait = format::duration(Duration::from_millis(wait));
+            let text = format!("{task_id} is tried again in {wait}: {}", format::clean(reason));
+            entry(Tone::Warn, "waiting", format::clip(&text, LINE))
         }
         Event::TaskRetrying { task_id, attempt, max_attempts, reason, .. } => {
             let text = format!("{task_id}, attempt {attempt} of {max_attempts} failed: {}", format::clean(reason));

@@ -57,7 +57,7 @@ impl Session {
             Some(folder) => current.join(folder),
         };
         // What is not there keeps its name, for the server to refuse.
-        let workspace = std::fs::canonicalize(&workspace).unwrap_or(workspace).to_string_lossy().into_owned();
+        let workspace = dunce::canonicalize(&workspace).unwrap_or(workspace).to_string_lossy().into_owned();
         let program = std::env::current_exe().map_err(|source| CliError::io("find this program", source))?;
         let mut command = ServerCommand::new(program).stderr(stderr_mode());
         if let Some(config) = config {
@@ -67,6 +67,14 @@ impl Session {
             Ok(client) => client,
             Err(error) => return Err(explain_start(error)),
         };
+        if let Some(fault) = &client.server().configuration_fault {
+            let text = format!("the configuration is not used: {fault}");
+            super::output::err(&format!(
+                "{} {}\n",
+                super::format::Paint(super::output::err_colours()).tone("warning:", super::format::Tone::Warn),
+                super::format::clean(&text)
+            ));
+        }
         Ok(Self { client, workspace, current, flags: flags(place) })
     }
 

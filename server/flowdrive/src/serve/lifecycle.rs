@@ -2,13 +2,11 @@
 //!
 //! Must not: end anything itself.
 
+use std::future::poll_fn;
 use std::io;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 /// A signal that ends the server.
@@ -46,7 +44,10 @@ impl StopSignal {
 ///
 /// # Errors
 /// When the system refuses a handler.
+#[cfg(unix)]
 pub(crate) fn signals() -> io::Result<mpsc::Receiver<StopSignal>> {
+    use tokio::signal::unix::{SignalKind, signal};
+
     // More than two make no difference.
     let (sender, receiver) = mpsc::channel(4);
     for (kind, told) in [
@@ -54,13 +55,36 @@ pub(crate) fn signals() -> io::Result<mpsc::Receiver<StopSignal>> {
         (SignalKind::interrupt(), StopSignal::Interrupt),
         (SignalKind::terminate(), StopSignal::Terminate),
     ] {
-        tokio::spawn(pass_on(signal(kind)?, told, sender.clone()));
+        let mut source = signal(kind)?;
+        tokio::spawn(pass_on(move |context| source.poll_recv(context), told, sender.clone()));
     }
     Ok(receiver)
 }
 
-async fn pass_on(mut source: Signal, told: StopSignal, sender: mpsc::Sender<StopSignal>) {
-    while source.recv().await.is_some() {
+/// The console's events as they come: the nearest there is.
+///
+/// # Errors
+/// When the system refuses a handler.
+#[cfg(windows)]
+pub(crate) fn signals() -> io::Result<mpsc::Receiver<StopSignal>> {
+    use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
+
+    let (sender, receiver) = mpsc::channel(4);
+    let (mut interrupt, mut terminate, mut close, mut shutdown) =
+        (ctrl_c()?, ctrl_break()?, ctrl_close()?, ctrl_shutdown()?);
+    tokio::spawn(pass_on(move |context| interrupt.poll_recv(context), StopSignal::Interrupt, sender.clone()));
+    tokio::spawn(pass_on(move |context| terminate.poll_recv(context), StopSignal::Terminate, sender.clone()));
+    tokio::spawn(pass_on(move |context| close.poll_recv(context), StopSignal::Hangup, sender.clone()));
+    tokio::spawn(pass_on(move |context| shutdown.poll_recv(context), StopSignal::Hangup, sender));
+    Ok(receiver)
+}
+
+async fn pass_on(
+    mut next: impl FnMut(&mut Context<'_>) -> Poll<Option<()>>,
+    told: StopSignal,
+    sender: mpsc::Sender<StopSignal>,
+) {
+    while poll_fn(&mut next).await.is_some() {
         if sender.send(told).await.is_err() {
             return;
         }
@@ -121,7 +145,16 @@ async fn watched(pid: u32) -> io::Result<()> {
     ended.await.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-#[cfg(not(target_os = "linux"))]
+/// Waits on a handle of the process, which no other process can take over.
+#[cfg(windows)]
+async fn watched(pid: u32) -> io::Result<()> {
+    if let Some(end) = flowdrive_engine::windows::ProcessEnd::of_pid(pid)? {
+        end.wait().await;
+    }
+    Ok(())
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 #[allow(clippy::unused_async, reason = "the same shape as on Linux")]
 async fn watched(_: u32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
@@ -129,15 +162,25 @@ async fn watched(_: u32) -> io::Result<()> {
 
 /// Looks at the process twice a second.
 async fn polled(pid: u32) {
-    let Ok(pid) = i32::try_from(pid) else { return };
     let mut ticks = tokio::time::interval(Duration::from_millis(500));
-    loop {
+    while is_alive(pid) {
         ticks.tick().await;
-        // A process of another user is alive all the same.
-        if kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) {
-            return;
-        }
     }
+}
+
+/// A process of another user is alive all the same.
+#[cfg(unix)]
+fn is_alive(pid: u32) -> bool {
+    use nix::errno::Errno;
+    use nix::sys::signal::kill;
+    use nix::unistd::Pid;
+
+    i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
+}
+
+#[cfg(windows)]
+fn is_alive(pid: u32) -> bool {
+    !matches!(flowdrive_engine::windows::ProcessEnd::of_pid(pid), Ok(None))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use flowdrive_protocol::config::Config;
 use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::method::*;
 use flowdrive_protocol::prune::PruneRunsParams;
-use flowdrive_protocol::run::StopMode;
+use flowdrive_protocol::run::{CheckStatus, DoctorCheck, StopMode};
 use flowdrive_protocol::{MIN_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use futures::FutureExt;
 use serde::Serialize;
@@ -39,6 +39,9 @@ pub(crate) const COMMAND_PREFIX: &str = "flowdrive.";
 pub(crate) const RESOLVE_COMMAND: &str = "flowdrive.resolveFeedback";
 /// Has the client show a run's report.
 pub(crate) const OPEN_REPORT: &str = "flowdrive.openReport";
+
+/// What cannot be done without the user's own agents. Everything else is answered also when the configuration is broken.
+const NEEDS_AGENTS: [&str; 4] = [DRIVE, RESUME, PREVIEW, RESOLVE_FEEDBACK];
 
 /// The service. Clones share its state.
 #[derive(Clone)]
@@ -159,9 +162,7 @@ impl Service {
                 encoded(method, self.shared.backend.$call(params).await)
             }};
         }
-        if let Some(error) = &self.shared.broken_config
-            && method != SERVER_INFO
-        {
+        if let Some(error) = self.shared.broken_config.as_ref().filter(|_| NEEDS_AGENTS.contains(&method)) {
             return Err(fault::from_engine(error));
         }
         match method {
@@ -176,14 +177,30 @@ impl Service {
             LIST_WORKFLOWS => ask!(ListWorkflowsParams, list_workflows),
             VERIFY_RUN => ask!(VerifyRunParams, verify_run),
             PRUNE_RUNS => ask!(PruneRunsParams, prune_runs),
-            DOCTOR => ask!(DoctorParams, doctor),
+            DOCTOR => {
+                let mut params: DoctorParams = fault::params(method, params)?;
+                params.workspace = self.workspace(params.workspace);
+                let answer = self.shared.backend.doctor(params).await;
+                encoded(method, answer.map(|result| self.with_configuration(result)))
+            }
             SERVER_INFO => {
                 let params: ServerInfoParams = fault::params(method, params)?;
                 check_protocol(params.protocol_version)?;
-                encoded(method, Ok(server_info()))
+                encoded(method, Ok(server_info(self.shared.broken_config.as_ref())))
             }
             other => Err(unknown_method(other)),
         }
+    }
+
+    /// What doctor found, and that the configuration it should have looked at is of no use.
+    fn with_configuration(&self, mut result: DoctorResult) -> DoctorResult {
+        if let Some(error) = &self.shared.broken_config {
+            let hint = "correct it; until then only the agents that need no configuration are looked at".to_owned();
+            let (name, message) = ("configuration".to_owned(), error.to_string());
+            result.checks.insert(0, DoctorCheck { name, status: CheckStatus::Fail, message, hint: Some(hint) });
+            result.ok = false;
+        }
+        result
     }
 
     async fn resolve_feedback(&self, mut params: ResolveFeedbackParams) -> Result<Value> {
@@ -264,13 +281,14 @@ pub(crate) fn unknown_method(method: &str) -> Error {
     Error { message: format!("Method not found: `{method}`").into(), ..Error::method_not_found() }
 }
 
-fn server_info() -> ServerInfo {
+fn server_info(broken_config: Option<&EngineError>) -> ServerInfo {
     ServerInfo {
         name: "flowdrive".into(),
         version: env!("CARGO_PKG_VERSION").into(),
         protocol_version: PROTOCOL_VERSION,
         min_protocol_version: MIN_PROTOCOL_VERSION,
         methods: METHODS.iter().map(|&method| method.to_owned()).collect(),
+        configuration_fault: broken_config.map(ToString::to_string),
     }
 }
 

@@ -6,9 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
 
-use nix::unistd::{dup2_stdin, dup2_stdout};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
@@ -23,11 +21,33 @@ const CHUNKS: usize = 16;
 ///
 /// # Errors
 /// When a descriptor cannot be duplicated.
+#[cfg(unix)]
 pub(crate) fn claim() -> io::Result<(File, File)> {
+    use std::os::fd::AsFd;
+
+    use nix::unistd::{dup2_stdin, dup2_stdout};
+
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(io::stderr())?;
+    Ok((input.into(), output.into()))
+}
+
+/// Takes standard input and output for the protocol: no child inherits them from now on.
+///
+/// # Errors
+/// When a handle cannot be duplicated.
+#[cfg(windows)]
+pub(crate) fn claim() -> io::Result<(File, File)> {
+    use std::os::windows::io::AsHandle;
+
+    use flowdrive_engine::windows::keep_from_children;
+
+    let input = io::stdin().as_handle().try_clone_to_owned()?;
+    let output = io::stdout().as_handle().try_clone_to_owned()?;
+    keep_from_children(io::stdin())?;
+    keep_from_children(io::stdout())?;
     Ok((input.into(), output.into()))
 }
 

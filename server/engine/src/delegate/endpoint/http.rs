@@ -5,10 +5,10 @@
 //!
 //! Must not: know what a job is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error as _;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
@@ -32,27 +32,49 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(in crate::delegate) struct Clients {
     direct: OnceLock<Client>,
     proxied: OnceLock<Client>,
+    /// Those that trust more than the system does: whether direct, and what.
+    trusting: Mutex<HashMap<(bool, String), Client>>,
 }
 
 impl Clients {
-    fn for_url(&self, url: &Url) -> Result<Client, Fault> {
+    /// The one for this URL. `ca`: certificates (PEM) to be trusted besides those the system trusts.
+    pub(super) fn of(&self, url: &Url, ca: Option<&str>) -> Result<Client, Fault> {
         let local = is_local(url);
+        if let Some(ca) = ca {
+            // No await under this lock; making a client takes some milliseconds, once.
+            let mut trusting = self.trusting.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = (local, ca.to_owned());
+            if let Some(client) = trusting.get(&key) {
+                return Ok(client.clone());
+            }
+            let client = make(local, Some(ca))?;
+            trusting.insert(key, client.clone());
+            return Ok(client);
+        }
         let slot = if local { &self.direct } else { &self.proxied };
         if let Some(client) = slot.get() {
             return Ok(client.clone());
         }
-        let mut builder = Client::builder()
-            .user_agent(concat!("flowdrive/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(Duration::from_secs(60));
-        if local {
-            builder = builder.no_proxy();
-        }
-        let client = builder.build().map_err(|error| Fault::error(format!("no HTTP client: {}", cause(&error))))?;
+        let client = make(local, None)?;
         // Another task may have made one meanwhile; then that is the one whose pool is shared.
         Ok(slot.get_or_init(|| client).clone())
     }
+}
+
+fn make(local: bool, ca: Option<&str>) -> Result<Client, Fault> {
+    let no_client = |error: reqwest::Error| Fault::error(format!("no HTTP client: {}", cause(&error)));
+    let mut builder = Client::builder()
+        .user_agent(concat!("flowdrive/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(Duration::from_secs(60));
+    if local {
+        builder = builder.no_proxy();
+    }
+    if let Some(ca) = ca {
+        builder = builder.tls_certs_merge(reqwest::Certificate::from_pem_bundle(ca.as_bytes()).map_err(no_client)?);
+    }
+    builder.build().map_err(no_client)
 }
 
 fn is_local(url: &Url) -> bool {
@@ -76,6 +98,7 @@ enum Kind {
     TooLarge,
     Overloaded,
     Unreachable,
+    Refused,
 }
 
 impl Fault {
@@ -86,7 +109,12 @@ impl Fault {
 
     /// Whether it may pass by itself.
     pub(super) fn may_pass(&self) -> bool {
-        matches!(self.kind, Kind::Overloaded | Kind::Unreachable)
+        matches!(self.kind, Kind::Overloaded | Kind::Unreachable | Kind::Refused)
+    }
+
+    /// Whether nobody listens there.
+    pub(super) fn is_refused(&self) -> bool {
+        self.kind == Kind::Refused
     }
 
     /// How long the other side asked us to wait.
@@ -100,7 +128,7 @@ impl Fault {
             Kind::Error => "endpoint-error",
             Kind::TooLarge => "output-too-large",
             Kind::Overloaded => "endpoint-overloaded",
-            Kind::Unreachable => "endpoint-unreachable",
+            Kind::Unreachable | Kind::Refused => "endpoint-unreachable",
         }
     }
 
@@ -168,11 +196,11 @@ pub(super) struct Http {
 
 impl Http {
     /// `cap`: bytes of an answer at most.
-    pub(super) fn new(clients: &Clients, url: &Url, headers: HeaderMap, cap: u64) -> Result<Self, Fault> {
+    pub(super) fn new(client: Client, url: &Url, headers: HeaderMap, cap: u64) -> Result<Self, Fault> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Fault::error(format!("its URL has scheme {:?}; http and https are known", url.scheme())));
         }
-        Ok(Self { client: clients.for_url(url)?, headers, cap })
+        Ok(Self { client, headers, cap })
     }
 
     /// Asks once; the answer is a JSON object.
@@ -282,8 +310,21 @@ const fn kind_of(value: &Value) -> &'static str {
 fn lost(error: &reqwest::Error, url: &Url) -> Fault {
     let passing = error.is_timeout() || may_pass(error);
     let what = if error.is_connect() { "could not connect to" } else { "lost the connection to" };
-    let message = format!("{what} {}: {}", redact_url(url.as_str()), cause(error));
-    Fault { kind: if passing { Kind::Unreachable } else { Kind::Error }, message, wait: None }
+    let mut message = format!("{what} {}: {}", redact_url(url.as_str()), cause(error));
+    let kind = if error.is_connect() && io_cause(error).is_some_and(|kind| kind == io::ErrorKind::ConnectionRefused) {
+        message.push_str("; nothing listens there: is it running?");
+        Kind::Refused
+    } else if message.contains("certificate") {
+        message.push_str(
+            "; if that is the endpoint you mean, name the certificates to trust in `caFile` of the agent, or in SSL_CERT_FILE",
+        );
+        Kind::Error
+    } else if passing {
+        Kind::Unreachable
+    } else {
+        Kind::Error
+    };
+    Fault { kind, message, wait: None }
 }
 
 /// The innermost cause, which unlike the outer ones names no URL.
@@ -293,6 +334,17 @@ fn cause(error: &reqwest::Error) -> String {
         cause = Some(inner);
     }
     cause.map_or_else(|| "no cause given".to_owned(), ToString::to_string)
+}
+
+/// The kind of the system's own error, where one is behind it.
+fn io_cause(error: &reqwest::Error) -> Option<io::ErrorKind> {
+    let mut cause: Option<&dyn std::error::Error> = error.source();
+    let mut kind = None;
+    while let Some(inner) = cause {
+        kind = inner.downcast_ref::<io::Error>().map(io::Error::kind).or(kind);
+        cause = inner.source();
+    }
+    kind
 }
 
 fn may_pass(error: &reqwest::Error) -> bool {

@@ -62,7 +62,8 @@ impl SignIn {
 
 fn file(preset: Preset, env: &AgentEnv) -> Option<PathBuf> {
     let folder = |variable: &str| env.vars.get(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = |below: &str| folder("HOME").map(|home| home.join(below));
+    let own = || folder("HOME").or_else(|| if cfg!(windows) { folder("USERPROFILE") } else { None });
+    let home = |below: &str| own().map(|home| home.join(below));
     Some(match preset {
         Preset::Claude => folder("CLAUDE_CONFIG_DIR").or_else(|| home(".claude"))?.join(".credentials.json"),
         Preset::Codex => folder("CODEX_HOME").or_else(|| home(".codex"))?.join("auth.json"),

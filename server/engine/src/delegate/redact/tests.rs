@@ -170,3 +170,11 @@ fn what_is_secret_by_itself_is_found_by_itself() {
         assert_eq!(redactor.redact_values(text), expected);
     }
 }
+
+#[test]
+fn what_the_user_says_is_sent_as_a_header_is_secret_under_any_name() {
+    let known = redactor(&[("MY_API_KEY", "made-up-key-1")]);
+    let more = known.with(["Bearer made-up-plain-2", "made-up-key-1", "short"]);
+    assert_eq!(more.redact_text("made-up-plain-2 made-up-key-1 short"), "<redacted> <redacted> short");
+    assert!(Arc::ptr_eq(&known, &known.with(["made-up-key-1"])), "nothing to add");
+}

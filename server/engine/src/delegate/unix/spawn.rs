@@ -4,7 +4,7 @@
 //! forked), so a child of a passing worker thread would be killed with it. A thread of our own ends only with the server,
 //! and then, also after `SIGKILL`, every agent's leader dies with it.
 //!
-//! Must not: decide what is run or wait for its end. The only module with `unsafe` code.
+//! Must not: decide what is run or wait for its end. The only module of a Unix build with `unsafe` code.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -14,9 +14,13 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
+use super::process;
+use super::tree::Tree;
+use crate::model::outcome::ProcessIdentity;
+
 /// The thread. Hold it as long as a child of it may live.
 #[derive(Debug)]
-pub(super) struct Spawner {
+pub(in crate::delegate) struct Spawner {
     requests: mpsc::Sender<Request>,
 }
 
@@ -27,11 +31,25 @@ struct Request {
 
 /// A process that was started and not yet waited for.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(in crate::delegate) struct Started {
     /// The process.
-    pub(super) child: Child,
+    pub(in crate::delegate) child: Child,
+    /// It, and what it will start.
+    pub(in crate::delegate) tree: Tree,
     /// When it started, in clock ticks since boot; 0 where that is unknown.
-    pub(super) start_ticks: u64,
+    start_ticks: u64,
+}
+
+impl Started {
+    /// Who it is, for one that was started with this marker.
+    pub(in crate::delegate) fn identity(&self, marker: String) -> ProcessIdentity {
+        ProcessIdentity {
+            group: self.tree.group(),
+            start_ticks: self.start_ticks,
+            boot_id: process::boot_id().to_owned(),
+            marker,
+        }
+    }
 }
 
 impl Spawner {
@@ -39,14 +57,16 @@ impl Spawner {
     ///
     /// # Errors
     /// When the system has no thread for us.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(in crate::delegate) fn new() -> io::Result<Self> {
         let (requests, inbox) = mpsc::channel::<Request>();
         thread::Builder::new().name("flowdrive-spawn".to_owned()).spawn(move || {
             for Request { command, answer } in inbox {
                 let started = start(command);
                 if let Err(Ok(mut unwanted)) = answer.send(started) {
                     // Whoever asked is gone; a process nobody owns must not live.
-                    end_unwanted(&mut unwanted.child);
+                    unwanted.tree.kill();
+                    let _ = unwanted.child.kill();
+                    let _ = unwanted.child.wait();
                 }
             }
         })?;
@@ -57,7 +77,7 @@ impl Spawner {
     ///
     /// # Errors
     /// What the system says when it cannot.
-    pub(super) async fn spawn(&self, command: Command) -> io::Result<Started> {
+    pub(in crate::delegate) async fn spawn(&self, command: Command) -> io::Result<Started> {
         let (answer, started) = oneshot::channel();
         let gone = || io::Error::other("the thread that starts agents is gone");
         self.requests.send(Request { command, answer }).map_err(|_| gone())?;
@@ -66,11 +86,7 @@ impl Spawner {
 }
 
 fn start(mut command: Command) -> io::Result<Started> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::process::CommandExt as _;
-        command.process_group(0);
-    }
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::process::CommandExt as _;
@@ -93,8 +109,8 @@ fn start(mut command: Command) -> io::Result<Started> {
     let child = command.spawn()?;
     let pid = i32::try_from(child.id()).unwrap_or(0);
     // Not yet waited for, so the number is still this child's, also when it has ended already.
-    let start_ticks = super::process::start_ticks(pid).unwrap_or(0);
-    Ok(Started { child, start_ticks })
+    let start_ticks = process::start_ticks(pid).unwrap_or(0);
+    Ok(Started { child, tree: Tree::led_by(pid), start_ticks })
 }
 
 /// Watches a process handle for becoming readable, which it does when its process ends.
@@ -104,15 +120,6 @@ pub(super) fn watch(handle: std::os::fd::OwnedFd) -> io::Result<tokio::io::unix:
     // the `AsyncFd`, from which nothing here takes it out again.
     unsafe { tokio::io::unix::AsyncFd::register_with_interest(handle, tokio::io::Interest::READABLE) }
         .map_err(io::Error::from)
-}
-
-fn end_unwanted(child: &mut Child) {
-    #[cfg(unix)]
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -140,7 +147,7 @@ mod tests {
     async fn a_child_nobody_waits_for_is_ended() {
         let spawner = Spawner::new().unwrap();
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "exec sleep 1000"]).env(super::super::env::MARKER, "spawn-test-unwanted");
+        command.args(["-c", "exec sleep 1000"]).env(crate::delegate::env::MARKER, "spawn-test-unwanted");
         let (answer, gone) = oneshot::channel();
         drop(gone);
         spawner.requests.send(Request { command, answer }).unwrap();

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::io::Read as _;
 use std::sync::OnceLock;
 
-use super::env::MARKER;
+use crate::delegate::env::MARKER;
 use crate::model::outcome::ProcessIdentity;
 
 /// One live process.

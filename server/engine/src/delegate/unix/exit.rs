@@ -10,11 +10,11 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 
-use super::spawn;
+use super::spawn::{self, Started};
 
 /// Waits for a child's end.
 #[derive(Debug)]
-pub(super) struct Exit(Way);
+pub(in crate::delegate) struct Exit(Way);
 
 #[derive(Debug)]
 enum Way {
@@ -29,8 +29,8 @@ impl Exit {
     ///
     /// # Errors
     /// When the number is none.
-    pub(super) fn of(pid: i32) -> io::Result<Self> {
-        let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    pub(in crate::delegate) fn of(started: &Started) -> io::Result<Self> {
+        let pid = i32::try_from(started.child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
         #[cfg(target_os = "linux")]
         if let Ok(handle) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
             && let Ok(handle) = spawn::watch(handle)
@@ -50,7 +50,7 @@ impl Exit {
     }
 
     /// Resolves when the child has ended, at once if it has. Can be called and dropped any number of times.
-    pub(super) async fn wait(&mut self) {
+    pub(in crate::delegate) async fn wait(&mut self) {
         match &mut self.0 {
             // An error can only mean that the runtime shuts down; whoever reaps then waits a little longer.
             Way::Handle(handle) => drop(handle.readable().await),

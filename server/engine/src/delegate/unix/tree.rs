@@ -26,28 +26,50 @@ const MOST_ROUNDS: u32 = 60;
 /// Longest pause between two rounds.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Sends a signal to a whole group. The leader must not have been reaped yet. A group that is gone is no error.
-pub(super) fn signal_group(group: i32, signal: Signal) {
-    // 0 and 1 are our own group and everybody's: never.
-    if group > 1
-        && let Some(pid) = Pid::from_raw(group)
-    {
-        let _ = kill_process_group(pid, signal);
+/// A child that nobody has reaped, and the group it leads: as long as it is unreaped the group's number is its own.
+#[derive(Debug)]
+pub(in crate::delegate) struct Tree {
+    group: i32,
+}
+
+impl Tree {
+    /// That of a child that leads its own group.
+    pub(super) const fn led_by(pid: i32) -> Self {
+        Self { group: pid }
+    }
+
+    /// The group's number.
+    pub(super) const fn group(&self) -> i32 {
+        self.group
+    }
+
+    /// Kills the group. One that is gone is no error.
+    pub(in crate::delegate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // 0 and 1 are our own group and everybody's: never.
+        if self.group > 1
+            && let Some(pid) = Pid::from_raw(self.group)
+        {
+            let _ = kill_process_group(pid, signal);
+        }
     }
 }
 
 /// What was left when a tree was to end.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Swept {
+pub(in crate::delegate) struct Swept {
     /// Processes found alive, the leader not among them.
-    pub(super) found: bool,
+    pub(in crate::delegate) found: bool,
     /// Processes that could not be ended.
-    pub(super) left: Vec<i32>,
+    pub(in crate::delegate) left: Vec<i32>,
 }
 
 /// Ends trees. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Sweeper {
+pub(in crate::delegate) struct Sweeper {
     looks: Arc<Looks>,
     /// All delegations under way: the more there are, the more a look can serve that waits a little.
     delegations: TaskTracker,
@@ -105,35 +127,46 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Sweeper {
     /// For the delegations of this tracker.
-    pub(super) fn new(delegations: TaskTracker) -> Self {
+    pub(in crate::delegate) fn new(delegations: TaskTracker) -> Self {
         Self { looks: Arc::default(), delegations }
     }
 
-    /// Ends every process of the delegation. `unreaped`: its leader has ended, or had its signal, and is the caller's to
-    /// reap; it is neither counted nor waited for.
-    pub(super) async fn sweep(&self, identity: &ProcessIdentity, unreaped: bool) -> Swept {
+    /// Asks every process of the delegation to end: the group at once, then what left it. Each is continued as well: one that was stopped (by a terminal, a debugger, `SIGSTOP`) gets the request only
+    /// then, and would cost the whole grace.
+    pub(in crate::delegate) async fn ask(&self, identity: &ProcessIdentity, tree: &Tree) {
+        let politely = [Signal::TERM, Signal::CONT];
+        politely.into_iter().for_each(|signal| tree.signal(signal));
+        let snapshot = self.look(identity.start_ticks).await;
+        for member in snapshot.members(identity, true).into_iter().filter(|member| member.group != identity.group) {
+            send(member, &politely);
+        }
+    }
+
+    /// Ends every process of the delegation. `tree`: its leader, which has ended, or had its signal, and is the caller's
+    /// to reap; it is neither counted nor waited for. None: the leader was reaped, or was another server's.
+    pub(in crate::delegate) async fn sweep(&self, identity: &ProcessIdentity, tree: Option<&Tree>) -> Swept {
         let mut swept = Swept::default();
         let mut pause = Duration::from_millis(1);
         for _ in 0..MOST_ROUNDS {
             let snapshot = self.look(identity.start_ticks).await;
-            let mut members: Vec<&Process> = snapshot.members(identity, unreaped);
-            members.retain(|process| !(unreaped && process.pid == identity.group));
+            let mut members: Vec<&Process> = snapshot.members(identity, tree.is_some());
+            members.retain(|process| !(tree.is_some() && process.pid == identity.group));
             if members.is_empty() {
                 swept.left.clear();
-                return swept;
+                break;
             }
             swept.found = true;
             swept.left = members.iter().map(|process| process.pid).collect();
-            if unreaped {
-                // All at once, where a group forks faster than it can be looked through.
-                signal_group(identity.group, Signal::KILL);
-            }
+            // All at once, where a group forks faster than it can be looked through.
+            tree.into_iter().for_each(Tree::kill);
             for member in members {
-                kill(member);
+                send(member, &[Signal::KILL]);
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+        // Where there is no `/proc`, the group is all that can be ended; elsewhere this finds nobody.
+        tree.into_iter().for_each(Tree::kill);
         swept
     }
 
@@ -164,9 +197,9 @@ impl Sweeper {
     }
 }
 
-/// Kills one process, and never another that has got its number since.
+/// Sends signals to one process, and never to another that has got its number since.
 #[cfg(target_os = "linux")]
-fn kill(process: &Process) {
+fn send(process: &Process, signals: &[Signal]) {
     use rustix::process::{PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
     let Some(pid) = Pid::from_raw(process.pid).filter(|_| process.pid > 1) else { return };
     let handle = pidfd_open(pid, PidfdFlags::empty());
@@ -174,17 +207,19 @@ fn kill(process: &Process) {
     if process::start_ticks(process.pid) != Some(process.start_ticks) {
         return;
     }
-    let _ = match handle {
-        Ok(handle) => pidfd_send_signal(handle, Signal::KILL),
-        Err(rustix::io::Errno::SRCH) => Ok(()),
-        // Kernels without pidfds: the check above is as near as one can get.
-        Err(_) => kill_process(pid, Signal::KILL),
-    };
+    for &signal in signals {
+        let _ = match &handle {
+            Ok(handle) => pidfd_send_signal(handle, signal),
+            Err(rustix::io::Errno::SRCH) => Ok(()),
+            // Kernels without pidfds: the check above is as near as one can get.
+            Err(_) => kill_process(pid, signal),
+        };
+    }
 }
 
 /// Without `/proc` no process outside a group is ever found.
 #[cfg(not(target_os = "linux"))]
-fn kill(_: &Process) {}
+fn send(_: &Process, _: &[Signal]) {}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
@@ -198,10 +233,10 @@ mod tests {
         let pid = i32::try_from(child.id()).unwrap();
         let start_ticks = process::start_ticks(pid).unwrap();
         let mut seen = Process { pid, parent: 0, group: 0, session: 0, start_ticks: start_ticks + 1, marker: None };
-        kill(&seen);
+        send(&seen, &[Signal::KILL]);
         assert_eq!(child.try_wait().unwrap(), None, "another start time is another process");
         seen.start_ticks = start_ticks;
-        kill(&seen);
+        send(&seen, &[Signal::KILL]);
         assert!(!child.wait().unwrap().success());
     }
 
