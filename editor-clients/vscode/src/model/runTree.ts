@@ -126,7 +126,7 @@ export function row(catalog: Catalog, node: RunNode, now: number, open: (place: 
   }
   switch (node.kind) {
     case "run":
-      return runRow(run, node, now);
+      return runRow(run, node, now, run === catalog.focus);
     case "phase": {
       const phase = run.detail?.phases.find((one) => one.id === node.phaseId);
       return phase && phaseRow(run, phase, node);
@@ -173,7 +173,7 @@ export function runState(run: Run): string {
   return format.status(run.summary.status);
 }
 
-function runRow(run: Run, node: RunNode, now: number): Row {
+function runRow(run: Run, node: RunNode, now: number, isFocus: boolean): Row {
   const { summary } = run;
   const counts = `${summary.completedWorkers}/${summary.plannedWorkers}`;
   const open = summary.openFeedback > 0 ? format.waiting(summary.openFeedback) : undefined;
@@ -202,7 +202,8 @@ function runRow(run: Run, node: RunNode, now: number): Row {
     icon: runIcon(run),
     context: can.filter((word) => word !== undefined).join(" "),
     spoken: l10n.t("{0}, {1}, {2} of {3} tasks accepted", asked ?? summary.title, state, summary.completedWorkers, summary.plannedWorkers),
-    children: summary.driving ? "unfolded" : "folded",
+    // What is driven, and what a person came for, is seen without a click.
+    children: summary.driving || isFocus ? "unfolded" : "folded",
   };
 }
 

@@ -79,6 +79,14 @@ test("what workflows and agents write is never read as Markdown", () => {
   }
 });
 
+test("the newest run, and what is driven, is unfolded", () => {
+  const catalog = new Catalog();
+  const old = (runId, more) => summary({ runId, createdAt: "2025-01-01T00:00:00.000Z", ...more });
+  catalog.setRuns("/ws", { runs: [summary(), old("a"), old("b", { driving: true })], total: 3 });
+  const rows = tree.children(catalog, undefined).map((one) => tree.row(catalog, one, now, open));
+  assert.deepEqual(rows.map((row) => row.children), ["unfolded", "unfolded", "folded"]);
+});
+
 test("what cannot be read, and what is not listed, is said", () => {
   const catalog = new Catalog();
   catalog.setRuns("/ws", { runs: [summary()], total: 4, unreadable: [{ name: "broken", kind: "run-corrupt", message: "line 3" }] });
