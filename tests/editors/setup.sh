@@ -8,6 +8,7 @@ set -euo pipefail
 readonly NEOVIM_VERSION=0.11.4
 readonly STYLUA_VERSION=2.5.2
 readonly CODE_SERVER_VERSION=4.100.3 # carries VS Code 1.100.3
+readonly VSCE_VERSION=3.9.2          # as in editor-clients/vscode/scripts/package.mjs
 readonly CODE_SERVER_SHA512='q/Fh2DOxCRNhC/WiG/6sAhSKnj7ZACTVBaeeZ+rWjol//0FCbl/qg1ln5ecZ99jYcfqMxZZAyWcN+YBIo0DgpA=='
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -170,6 +171,15 @@ setup_vscode() {
     finish "$part"
   fi
   ln -sfn "$part" "$cache/driver"
+
+  part="vsce-$VSCE_VERSION"
+  if [ ! -f "$cache/$part/node_modules/@vscode/vsce/vsce" ]; then
+    say "fetching the extension packager"
+    begin
+    npm install --prefix "$work" --ignore-scripts --no-audit --no-fund --loglevel=error "@vscode/vsce@$VSCE_VERSION" >/dev/null
+    finish "$part"
+  fi
+  ln -sfn "$part" "$cache/vsce"
 
   [ -n "${FLOWDRIVE_CHROMIUM:-}" ] || need chromium chromium
 

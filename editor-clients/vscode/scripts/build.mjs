@@ -1,4 +1,5 @@
-// Bundles the extension into one file. `node scripts/build.mjs`
+// Bundles the extension into one file, and puts beside it what it needs of the rest of the repository.
+// `node scripts/build.mjs`
 import { build } from "esbuild";
 import { copyFile, mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -17,9 +18,8 @@ await build({
   logLevel: "warning",
 });
 
-// The licences go into the package.
 const dist = new URL("../dist/", import.meta.url);
 await mkdir(dist, { recursive: true });
-for (const name of ["LICENSE-MIT", "LICENSE-APACHE"]) {
-  await copyFile(new URL(`../../../${name}`, import.meta.url), new URL(name, dist));
+for (const name of ["LICENSE-MIT", "LICENSE-APACHE", "schema/workflow.schema.json"]) {
+  await copyFile(new URL(`../../../${name}`, import.meta.url), new URL(name.split("/").at(-1), dist));
 }

@@ -7,7 +7,8 @@ import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import * as path from "node:path";
-import { ServerUnusable } from "./errors";
+import * as l10n from "@vscode/l10n";
+import { ServerUnusable } from "./model/fault";
 
 /** The oldest server that speaks this extension's protocol. */
 export const OLDEST_SERVER = [0, 1, 0] as const;
@@ -30,17 +31,6 @@ async function isProgram(file: string): Promise<boolean> {
   }
 }
 
-async function firstProgram(stems: string[]): Promise<string | undefined> {
-  for (const stem of stems) {
-    for (const suffix of suffixes) {
-      if (await isProgram(stem + suffix)) {
-        return stem + suffix;
-      }
-    }
-  }
-  return undefined;
-}
-
 /** The program that the setting names; without one the bundled program, else the first on PATH. */
 export async function locate(setting: string, extensionPath: string, env: NodeJS.ProcessEnv): Promise<string> {
   const wanted = setting.trim();
@@ -49,17 +39,21 @@ export async function locate(setting: string, extensionPath: string, env: NodeJS
     if (await isProgram(full)) {
       return full;
     }
-    throw new ServerUnusable("The program that flowdrive.serverPath names is missing or cannot be run.", full);
+    throw new ServerUnusable(l10n.t("The program that the setting flowdrive.path names is missing or cannot be run."), [full]);
   }
-  const folders = (env["PATH"] ?? env["Path"] ?? "").split(path.delimiter).filter((folder) => path.isAbsolute(folder));
-  const found = await firstProgram([
-    path.join(extensionPath, "server", "flowdrive"),
-    ...folders.map((folder) => path.join(folder, "flowdrive")),
-  ]);
-  if (found === undefined) {
-    throw new ServerUnusable("No flowdrive program is on PATH. Install it, or set flowdrive.serverPath.", "flowdrive");
+  // Relative folders on PATH would be read relative to whatever folder is open.
+  const folders = (env.PATH ?? env.Path ?? "").split(path.delimiter).filter((folder) => path.isAbsolute(folder));
+  const stems = [path.join(extensionPath, "server", "flowdrive"), ...new Set(folders.map((folder) => path.join(folder, "flowdrive")))];
+  const tried = stems.flatMap((stem) => suffixes.map((suffix) => stem + suffix));
+  for (const file of tried) {
+    if (await isProgram(file)) {
+      return file;
+    }
   }
-  return found;
+  throw new ServerUnusable(
+    l10n.t("No flowdrive program was found. Install it so that it is on PATH, or name it in the setting flowdrive.path. Tried:"),
+    tried,
+  );
 }
 
 /** Reads `flowdrive 0.1.0` into its numbers. */
@@ -86,8 +80,8 @@ export async function check(setting: string, extensionPath: string, env: NodeJS.
     execFile(file, ["--version"], { timeout: VERSION_TIMEOUT_MS, windowsHide: true }, (problem, stdout, stderr) => {
       if (problem) {
         const said = stderr.trim().split("\n")[0] ?? "";
-        const how = problem.killed ? `did not answer within ${VERSION_TIMEOUT_MS / 1000} s` : said || problem.message;
-        reject(new ServerUnusable(`The server program cannot tell its version: ${how}`, file));
+        const how = problem.killed ? l10n.t("it did not answer within {0} s", VERSION_TIMEOUT_MS / 1000) : said || problem.message;
+        reject(new ServerUnusable(l10n.t("The server program cannot tell its version: {0}", how), [file]));
       } else {
         resolve(stdout);
       }
@@ -95,12 +89,15 @@ export async function check(setting: string, extensionPath: string, env: NodeJS.
   });
   const version = parseVersion(output);
   if (version === undefined) {
-    throw new ServerUnusable(`This is not the flowdrive program: it answers ${JSON.stringify(output.slice(0, 80))} to --version.`, file);
+    throw new ServerUnusable(
+      l10n.t("This is not the flowdrive program: it answers {0} to --version.", JSON.stringify(output.slice(0, 80))),
+      [file],
+    );
   }
   if (!isAtLeast(version, OLDEST_SERVER)) {
     throw new ServerUnusable(
-      `The server is version ${version.join(".")}, and this extension needs ${OLDEST_SERVER.join(".")} or newer. Update the server.`,
-      file,
+      l10n.t("The server is version {0}, and this extension needs {1} or newer. Update the server.", version.join("."), OLDEST_SERVER.join(".")),
+      [file],
     );
   }
   return { path: file, version: version.join(".") };

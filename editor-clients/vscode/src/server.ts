@@ -1,7 +1,9 @@
 /**
- * The connection to the server: started when first needed, one for the window, ended with it.
- * Must not: start anything in a workspace that is not trusted.
+ * The connection to the server: started when first needed, one for the window, ended with it. A server that ends by
+ * itself is started again, after longer and longer pauses, and not for ever.
+ * Must not: start anything in a workspace that is not trusted, or know what a run is.
  */
+import * as l10n from "@vscode/l10n";
 import * as vscode from "vscode";
 import {
   CloseAction,
@@ -15,11 +17,12 @@ import {
   type InitializeResult,
   type StaticFeature,
 } from "vscode-languageclient/node";
-import { check } from "./binary";
-import { Dismissed, ServerUnusable, show } from "./errors";
-import { progress } from "./methods";
-import { PROTOCOL_VERSION } from "./protocol";
-import type { Runs } from "./runs";
+import { check, type Binary } from "./binary";
+import { show } from "./errors";
+import * as methods from "./methods";
+import { Backoff } from "./model/backoff";
+import { Dismissed, ServerUnusable } from "./model/fault";
+import { PROTOCOL_VERSION, type ProgressEvent } from "./protocol";
 
 /** What `initialize` tells the server: agents and limits as in its configuration file. */
 function initializationOptions(): Record<string, unknown> {
@@ -39,7 +42,11 @@ function protocolFault(answer: InitializeResult | undefined): string | undefined
   const spoken = (experimental as { flowdrive?: { protocolVersion?: number; minProtocolVersion?: number } } | undefined)?.flowdrive;
   const newest = spoken?.protocolVersion ?? 0;
   const oldest = spoken?.minProtocolVersion ?? newest;
-  return oldest <= PROTOCOL_VERSION && PROTOCOL_VERSION <= newest ? undefined : newest === 0 ? "(none)" : `${oldest} to ${newest}`;
+  return oldest <= PROTOCOL_VERSION && PROTOCOL_VERSION <= newest
+    ? undefined
+    : newest === 0
+      ? l10n.t("(none)")
+      : l10n.t("{0} to {1}", oldest, newest);
 }
 
 /**
@@ -55,56 +62,125 @@ class Client extends LanguageClient {
   }
 }
 
+/** `failed`: it cannot be started, or ended too often. */
+export type Condition = "idle" | "starting" | "running" | "restarting" | "failed";
+
 export class Server implements vscode.Disposable {
+  private readonly backoff = new Backoff();
+  private readonly conditionChanged = new vscode.EventEmitter<Condition>();
+  private readonly lost = new vscode.EventEmitter<void>();
+  private readonly ready = new vscode.EventEmitter<{ again: boolean }>();
+  private readonly progressed = new vscode.EventEmitter<ProgressEvent>();
+  private current: Condition = "idle";
   private starting: Promise<LanguageClient> | undefined;
   private client: LanguageClient | undefined;
+  private restart: NodeJS.Timeout | undefined;
+  private used: Binary | undefined;
+
+  readonly onCondition = this.conditionChanged.event;
+  /** The server ended by itself. */
+  readonly onLost = this.lost.event;
+  /** A server runs; `again` where it takes the place of one that ended by itself. */
+  readonly onReady = this.ready.event;
+  readonly onProgress = this.progressed.event;
 
   constructor(
     private readonly extensionPath: string,
     private readonly log: vscode.LogOutputChannel,
-    private readonly runs: Runs,
   ) {}
+
+  get condition(): Condition {
+    return this.current;
+  }
+
+  /** The program that runs, or ran last. */
+  get binary(): Binary | undefined {
+    return this.used;
+  }
 
   /** The running client; started if need be. */
   async get(): Promise<LanguageClient> {
     if (!vscode.workspace.isTrusted) {
-      const manage = "Manage workspace trust";
+      const manage = l10n.t("Manage Workspace Trust");
       void vscode.window
-        .showWarningMessage("Flowdrive starts agents, which are programs, only in a workspace that you trust.", manage)
+        .showWarningMessage(l10n.t("Flowdrive starts agents, which are programs, only in a workspace that you trust."), manage)
         .then((chosen) => chosen === manage && vscode.commands.executeCommand("workbench.trust.manage"));
       throw new Dismissed();
     }
-    if (this.client?.state === State.Stopped) {
-      this.starting = undefined;
+    if (this.client?.state === State.Running) {
+      return this.client;
     }
-    this.starting ??= this.start().catch((problem: unknown) => {
-      this.starting = undefined;
-      throw problem;
-    });
+    this.starting ??= this.start(this.current === "restarting");
     return this.starting;
   }
 
-  /** The process of the running server, for those who must know that it is gone. */
-  get running(): boolean {
-    return this.client?.state === State.Running;
+  /** The same for what the user did not ask for: nothing is shown, and nothing is started that failed already or waits. */
+  async quietly(): Promise<LanguageClient | undefined> {
+    if (!vscode.workspace.isTrusted || this.current === "failed" || this.current === "restarting") {
+      return undefined;
+    }
+    return this.get().catch((problem: unknown) => {
+      this.log.warn(problem instanceof Error ? problem.message : String(problem));
+      return undefined;
+    });
   }
 
-  private async start(): Promise<LanguageClient> {
-    const setting = vscode.workspace.getConfiguration("flowdrive").get<string>("serverPath", "");
+  /** Ends the server; the next command starts it afresh. */
+  async stop(): Promise<void> {
+    clearTimeout(this.restart);
+    const client = this.client ?? (await this.starting?.catch(() => undefined));
+    this.client = undefined;
+    this.starting = undefined;
+    this.backoff.reset();
+    this.become("idle");
+    if (client !== undefined && client.state !== State.Stopped) {
+      await client.stop();
+    }
+  }
+
+  dispose(): void {
+    void this.stop();
+  }
+
+  private become(condition: Condition): void {
+    if (this.current !== condition) {
+      this.current = condition;
+      this.conditionChanged.fire(condition);
+    }
+  }
+
+  private async start(again: boolean): Promise<LanguageClient> {
+    clearTimeout(this.restart);
+    this.become("starting");
+    try {
+      this.client = await this.connect();
+    } catch (problem) {
+      this.become("failed");
+      throw problem;
+    } finally {
+      this.starting = undefined;
+    }
+    this.become("running");
+    this.ready.fire({ again });
+    return this.client;
+  }
+
+  private async connect(): Promise<LanguageClient> {
+    const setting = vscode.workspace.getConfiguration("flowdrive").get<string>("path", "");
     const binary = await check(setting, this.extensionPath, process.env);
+    this.used = binary;
     this.log.info(`Starting ${binary.path} (version ${binary.version})`);
     const errorHandler: ErrorHandler = {
       error: () => ({ action: ErrorAction.Continue }),
-      // No restart by itself: what was driven is interrupted, and the user decides whether to carry it on.
+      // Restarted here and not by the library, which knows no pauses and shows its own messages.
       closed: () => {
-        this.starting = undefined;
-        const interrupted = this.runs.serverEnded();
-        const what = interrupted.length > 0 ? ` ${interrupted.join(", ")} can be resumed.` : "";
-        show(new ServerUnusable(`The server ended unexpectedly.${what}`, binary.path), this.log);
+        if (this.client === client) {
+          this.onClosed(binary);
+        }
         return { action: CloseAction.DoNotRestart, handled: true };
       },
     };
-    const client = new Client(
+    const client: LanguageClient = new Client(
       "flowdrive",
       "Flowdrive",
       { command: binary.path, args: ["serve"], transport: TransportKind.stdio },
@@ -116,36 +192,43 @@ export class Server implements vscode.Disposable {
         initializationFailedHandler: () => false, // `start` below rejects, and says why once
       },
     );
-    client.onNotification(progress, (event) => this.runs.apply(event));
+    client.onNotification(methods.progress, (event) => this.progressed.fire(event));
     try {
       await client.start();
     } catch (problem) {
-      throw new ServerUnusable(`The server refused to start: ${problem instanceof Error ? problem.message : String(problem)}`, binary.path);
+      const why = problem instanceof Error ? problem.message : String(problem);
+      throw new ServerUnusable(l10n.t("The server refused to start: {0}", why), [binary.path]);
     }
     const spoken = protocolFault(client.initializeResult);
     if (spoken !== undefined) {
       await client.stop();
       throw new ServerUnusable(
-        `The server speaks protocol version ${spoken}, this extension version ${PROTOCOL_VERSION}. Update the older of the two.`,
-        binary.path,
+        l10n.t("The server speaks protocol version {0}, this extension version {1}. Update the older of the two.", spoken, PROTOCOL_VERSION),
+        [binary.path],
       );
     }
-    this.client = client;
     return client;
   }
 
-  /** Ends the server; the next command starts it afresh. */
-  async stop(): Promise<void> {
-    const client = this.client;
+  private onClosed(binary: Binary): void {
     this.client = undefined;
-    this.starting = undefined;
-    if (client !== undefined && client.state !== State.Stopped) {
-      await client.stop();
-    }
-    this.runs.serverEnded();
+    this.lost.fire();
+    this.startLater(new ServerUnusable(l10n.t("The server ended by itself too often, and is not started again by itself."), [binary.path]));
   }
 
-  dispose(): void {
-    void this.stop();
+  /** Starts the server again after a pause; `problem` is shown when there were too many. */
+  private startLater(problem: unknown): void {
+    const pause = this.backoff.next(Date.now());
+    if (pause === undefined) {
+      this.become("failed");
+      show(problem, this.log);
+      return;
+    }
+    this.log.warn(`The server ended by itself; it is started again in ${pause} ms.`);
+    this.become("restarting");
+    this.restart = setTimeout(() => {
+      this.starting ??= this.start(true);
+      this.starting.catch((failure: unknown) => this.startLater(failure));
+    }, pause);
   }
 }
