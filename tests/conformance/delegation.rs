@@ -181,6 +181,7 @@ async fn e99_output_below_the_cap_is_kept_whole_and_above_it_fails_that_agent_al
     assert_eq!((result.completed_workers, result.parked_workers), (2, 1), "{result:#?}");
     let parked = steps(&result, StepAction::Park);
     assert_eq!(parked[0].task_id.as_ref().unwrap().as_str(), "map:flood");
+    assert!(reasons(&result).contains("stdout exceeded 33554432 byte cap"), "{}", reasons(&result));
     let log = ws.run_folder(&result.run_id).join("workers").join(result.steps[0].worker_id.as_ref().unwrap().as_str());
     assert_eq!(fs::metadata(log.join("logs/stdout.log")).unwrap().len(), 25 * 1024 * 1024);
 }

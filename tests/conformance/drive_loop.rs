@@ -136,7 +136,7 @@ async fn b57_explicit_width_wins_over_the_workflows_and_without_one_that_holds()
     ws.configure(&config::config([("sociable", config::fixture(&ws, &["--meet", &meet]))]));
     // Eight who wait for each other would never end with fewer at once.
     let result = drive(&ws, &workflow(2, [phase("map", tasks(8))]), json!({ "concurrency": 8 })).await;
-    assert_eq!((result.status, peak(&ledger::spans(&ws.ledger()))), (RunStatus::Complete, 8));
+    assert_eq!((result.status, result.completed_workers), (RunStatus::Complete, 8));
 
     let ws = TestWorkspace::new();
     ws.configure(&config::config([("slow", config::fixture(&ws, &["--sleep-ms", "40"]))]));
