@@ -157,6 +157,17 @@ pub(super) fn duration(millis: i64) -> String {
     }
 }
 
+/// What is to be said of usage that no key of the user's stands behind; none where every report of it is signed.
+pub(super) fn unattested(state: &RunState) -> Option<String> {
+    let reports = state.tasks.iter().filter_map(|task| task.accepted.as_ref()?.attestation.as_ref());
+    let status: Vec<_> = reports.map(|found| found.status).filter(|s| *s != AttestationStatus::Absent).collect();
+    match status.iter().filter(|status| **status == AttestationStatus::Unattested).count() {
+        0 => None,
+        all if all == status.len() => Some("all usage: no report of it is signed by a key you configured".to_owned()),
+        some => Some(format!("{some} of {} reports of usage are not signed by a key you configured", status.len())),
+    }
+}
+
 /// How a task stands, in words.
 pub(super) const fn standing(status: TaskStatus) -> &'static str {
     match status {
@@ -174,16 +185,5 @@ pub(super) const fn classification(classification: Classification) -> &'static s
         Classification::Conditional => "conditional",
         Classification::NonIssue => "no issue",
         Classification::Unknown => "unknown",
-    }
-}
-
-/// What is to be said of usage that no key of the user's stands behind; none where every report of it is signed.
-pub(super) fn unattested(state: &RunState) -> Option<String> {
-    let reports = state.tasks.iter().filter_map(|task| task.accepted.as_ref()?.attestation.as_ref());
-    let status: Vec<_> = reports.map(|found| found.status).filter(|s| *s != AttestationStatus::Absent).collect();
-    match status.iter().filter(|status| **status == AttestationStatus::Unattested).count() {
-        0 => None,
-        all if all == status.len() => Some("all usage: no report of it is signed by a key you configured".to_owned()),
-        some => Some(format!("{some} of {} reports of usage are not signed by a key you configured", status.len())),
     }
 }
