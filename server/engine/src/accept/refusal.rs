@@ -6,6 +6,8 @@ use thiserror::Error;
 
 /// The result's block cannot be read.
 pub const RESULT_PARSE_ERROR: &str = "result-parse-error";
+/// The result is no file of the attempt's folder, but leads out of it.
+pub const SANDBOX_WRITE_DENIED: &str = "sandbox-write-denied";
 /// The agent must sign what it used, and did not.
 pub const UNATTESTED_USAGE: &str = "telemetry-unattested-blocked";
 /// The task requires evidence and has none.

@@ -12,7 +12,7 @@ use flowdrive_protocol::time::Timestamp;
 
 use super::Driver;
 use crate::EngineError;
-use crate::accept::refusal::UNATTESTED_USAGE;
+use crate::accept::refusal::{RESULT_PARSE_ERROR, SANDBOX_WRITE_DENIED, UNATTESTED_USAGE};
 use crate::accept::{self, Accepted, FileLookup, Files, Refusal, Requirements, attest};
 use crate::decide::feedback;
 use crate::decide::retry::{After, Failure, after};
@@ -102,8 +102,9 @@ impl Driver {
             Ok(Some(text)) => text,
             Ok(None) if outcome.result_digest.is_some() => return Ok(Err(changed_since())),
             Ok(None) => return Ok(Err(Refusal::new("worker-result-missing", "agent produced no result.md"))),
-            Err(StoreError::ResultRefused { reason, .. }) => {
-                return Ok(Err(Refusal::new("result-parse-error", reason)));
+            Err(StoreError::ResultRefused { reason, escapes, .. }) => {
+                let code = if escapes { SANDBOX_WRITE_DENIED } else { RESULT_PARSE_ERROR };
+                return Ok(Err(Refusal::new(code, reason)));
             }
             Err(fault) => return Err(fault),
         };

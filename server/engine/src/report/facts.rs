@@ -8,6 +8,7 @@ use flowdrive_protocol::outcome::{Classification, Evidence, Finding, Severity};
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
 
+use crate::model::journal::AttestationStatus;
 use crate::model::outcome::Ending;
 use crate::model::state::{Attempt, RunState, TaskState, Verdict};
 
@@ -222,6 +223,17 @@ pub(super) fn duration(millis: i64) -> String {
         1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
         60_000..3_600_000 => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
         _ => format!("{} h {} min", millis / 3_600_000, millis % 3_600_000 / 60_000),
+    }
+}
+
+/// What is to be said of usage that no key of the user's stands behind; none where every report of it is signed.
+pub(super) fn unattested(state: &RunState) -> Option<String> {
+    let reports = state.tasks.iter().filter_map(|task| task.accepted.as_ref()?.attestation.as_ref());
+    let status: Vec<_> = reports.map(|found| found.status).filter(|s| *s != AttestationStatus::Absent).collect();
+    match status.iter().filter(|status| **status == AttestationStatus::Unattested).count() {
+        0 => None,
+        all if all == status.len() => Some("all usage: no report of it is signed by a key you configured".to_owned()),
+        some => Some(format!("{some} of {} reports of usage are not signed by a key you configured", status.len())),
     }
 }
 

@@ -106,6 +106,9 @@ fn head(page: &mut Page, state: &RunState) {
         let standing = if commit.verifier.is_some() { "on a verified verdict" } else { "unverified checkpoint" };
         page.put(format_args!("<dt>committed</dt><dd><code>{}</code>, {standing}</dd>", commit.id));
     }
+    if let Some(unattested) = facts::unattested(state) {
+        page.put(format_args!("<dt>unattested</dt><dd>{unattested}</dd>"));
+    }
     page.put(format_args!("</dl></header>"));
 }
 

@@ -71,6 +71,9 @@ fn head(page: &mut Page, state: &RunState) {
             commit.git_head.as_ref().map(|head| format!(", workspace at git `{}`", &head[..12])).unwrap_or_default();
         page.line(format_args!("- **committed**: `{}` {standing}{git}", commit.id));
     }
+    if let Some(unattested) = facts::unattested(state) {
+        page.line(format_args!("- **unattested**: {unattested}"));
+    }
     page.line(format_args!(""));
 }
 

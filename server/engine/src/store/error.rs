@@ -116,6 +116,8 @@ pub enum StoreError {
         path: PathBuf,
         /// Why.
         reason: String,
+        /// Whether it leads out of the attempt's folder.
+        escapes: bool,
     },
     /// A value could not be written as JSON: a defect, since every type written here can be.
     #[error("could not write {what} as JSON: {source}")]

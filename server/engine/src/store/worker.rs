@@ -82,12 +82,15 @@ fn move_aside(dir: &Path) -> io::Result<()> {
 /// [`StoreError::ResultRefused`], which the agent can be told, when it is not a regular file, too long, or not UTF-8.
 pub fn read_result(folder: &WorkerFolder) -> Result<Option<String>, StoreError> {
     let path = &folder.result;
-    let refused = |reason: String| StoreError::ResultRefused { path: path.clone(), reason };
+    let refused = |reason: String| StoreError::ResultRefused { path: path.clone(), reason, escapes: false };
     // Looked at before it is opened, for the sake of the reason given; opening guards against a change in between.
     match fs::symlink_metadata(path) {
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(fault) => return Err(StoreError::io("read", path)(fault)),
-        Ok(meta) if meta.is_symlink() => return Err(refused("the result is a symbolic link".into())),
+        Ok(meta) if meta.is_symlink() => {
+            let reason = "the result is a symbolic link; write a file in its place".into();
+            return Err(StoreError::ResultRefused { path: path.clone(), reason, escapes: true });
+        }
         Ok(meta) if !meta.is_file() => return Err(refused("the result is not a regular file".into())),
         Ok(_) => {}
     }

@@ -72,7 +72,10 @@ fn links_an_agent_left_lead_nowhere() {
     assert!(!second.dir.is_symlink());
     symlink(&precious, &second.result).unwrap();
     let fault = read_result(&second).unwrap_err();
-    assert!(matches!(&fault, StoreError::ResultRefused { reason, .. } if reason.contains("link")), "{fault}");
+    assert!(
+        matches!(&fault, StoreError::ResultRefused { reason, escapes: true, .. } if reason.contains("link")),
+        "{fault}"
+    );
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
 
