@@ -18,7 +18,6 @@ use flowdrive_protocol::outcome::{Classification, Finding, Severity, Usage};
 use flowdrive_protocol::run::StopMode;
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::Workflow;
-use serde_json::json;
 
 /// How a simulated attempt ends.
 #[derive(Debug, Clone, Copy)]
