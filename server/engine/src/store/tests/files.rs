@@ -43,6 +43,6 @@ fn a_link_planted_as_a_request_is_not_followed() {
     let outside = bench.dir.path().join("precious");
     std::fs::write(&outside, "{\"mode\":\"now\",\"pid\":1,\"at\":\"2026-01-02T03:04:05.678Z\"}").unwrap();
     std::os::unix::fs::symlink(&outside, &bench.paths.stop_request).unwrap();
-    assert_eq!(take_stop(&bench.paths), Some(Graceful), "what the link leads to is not read");
+    assert_eq!(take_stop(&bench.paths), None, "a link is nobody's request, and what it leads to is not read");
     assert!(outside.exists());
 }
