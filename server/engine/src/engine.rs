@@ -386,8 +386,7 @@ impl Engine {
                 None => (Vec::new(), false),
             };
             if params.write_report {
-                let rendered = engine.with_state(&paths, &params.run_id, crate::report::rendered)?;
-                rendered.save(&paths)?;
+                engine.write_report(&paths, &params.run_id)?;
             }
             let range = (params.task_offset as usize, params.task_limit.unwrap_or(1_000) as usize);
             engine.with_state(&paths, &params.run_id, |state| view::run(state, &paths, driving, range, events))
@@ -491,6 +490,20 @@ impl Engine {
         let paths = workspace.existing_run(id)?;
         let driving = store::is_locked(&paths).is_some();
         self.with_state(&paths, id, |state| view::summary(state, driving))
+    }
+
+    /// Writes a run's reports anew, whoever drives it.
+    fn write_report(&self, paths: &RunPaths, id: &RunId) -> Result<(), EngineError> {
+        loop {
+            let render = |state: &RunState| (crate::report::rendered(state), state.updated_at);
+            let (rendered, of) = self.with_state(paths, id, render)?;
+            rendered.save(paths)?;
+            // A drive that ended meanwhile wrote its own, and an older one must not have taken its place.
+            let outdated = |state: &RunState| state.ended.is_some() && state.updated_at != of;
+            if !self.with_state(paths, id, outdated)? {
+                return Ok(());
+            }
+        }
     }
 
     fn with_state<T>(&self, paths: &RunPaths, id: &RunId, look: impl FnOnce(&RunState) -> T) -> Result<T, EngineError> {
