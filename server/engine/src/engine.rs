@@ -398,9 +398,7 @@ impl Engine {
                 None => (Vec::new(), false),
             };
             if params.write_report {
-                let rendered =
-                    engine.with_state(&paths, &params.run_id, |state| crate::report::rendered(state, &paths))?;
-                rendered.save(&paths)?;
+                engine.write_report(&paths, &params.run_id)?;
             }
             let range = (params.task_offset as usize, params.task_limit.unwrap_or(TASK_PAGE) as usize);
             engine.with_state(&paths, &params.run_id, |state| view::run(state, &paths, driving, range, events))
@@ -529,6 +527,20 @@ impl Engine {
         match self.shared.drives.get(&paths.dir).map(|drive| drive.state) {
             Some(state) => Ok(view::summary(&record::read(&state), driving)),
             None => Ok(RunSummary { driving, ..self.shared.readings.summary(&paths, id)? }),
+        }
+    }
+
+    /// Writes a run's reports anew, whoever drives it.
+    fn write_report(&self, paths: &RunPaths, id: &RunId) -> Result<(), EngineError> {
+        loop {
+            let render = |state: &RunState| (crate::report::rendered(state, paths), state.updated_at);
+            let (rendered, of) = self.with_state(paths, id, render)?;
+            rendered.save(paths)?;
+            // A drive that ended meanwhile wrote its own, and an older one must not have taken its place.
+            let outdated = |state: &RunState| state.ended.is_some() && state.updated_at != of;
+            if !self.with_state(paths, id, outdated)? {
+                return Ok(());
+            }
         }
     }
 

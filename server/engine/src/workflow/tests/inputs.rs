@@ -57,11 +57,11 @@ fn every_fault_names_its_input() {
     assert_eq!(refused(json!({ "question": "  " })), ["Missing required input: question (it was given, but empty)"]);
     assert_eq!(
         refused(
-            json!({ "question": 1, "count": "many", "deep": "yes", "where": ["src", "gone"], "tags": [1], "qestion": "" })
+            json!({ "question": 1, "count": "many", "deep": "maybe", "where": ["src", "gone"], "tags": [1], "qestion": "" })
         ),
         [
             "Input count: expected a number, found a text",
-            "Input deep: expected true or false, found a text",
+            "Input deep: expected true or false (or yes, on, 1, no, off, 0), found a text",
             "Input question: expected a text, found a number",
             "Input tags: value 1: expected a text, found a number",
             "Input where: value 2: \"gone\" does not exist in the workspace",
