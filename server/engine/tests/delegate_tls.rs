@@ -150,7 +150,7 @@ async fn a_certificate_of_the_users_own_authority_is_trusted_and_http_2_is_spoke
             let outcome = place.run(&agent, &place.assignment()).await;
             assert_eq!(outcome.ending, Ending::Completed, "{offered:?}");
         }
-        assert_eq!(place.result().as_deref(), Some("over TLS"));
+        assert_eq!(place.result().as_deref(), Some("over TLS\n"));
         assert_eq!(server.spoken(), [expected, expected], "{offered:?}");
     }
 }

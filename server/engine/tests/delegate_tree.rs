@@ -80,7 +80,9 @@ async fn what_was_stopped_is_continued_and_heeds_the_request_to_end() {
     for script in [leader, straggler] {
         let outcome = place.run(&place.shell(script), &with_timeout(&place, 700)).await;
         let expected = "agent process timed out after 700ms and was ended (SIGTERM)";
-        assert_eq!(failure(&outcome), ("agent-timeout", expected), "{script}");
+        let (code, reason) = failure(&outcome);
+        // The shell may say on its error output that a child was terminated.
+        assert!(code == "agent-timeout" && reason.starts_with(expected), "{script}: {code}: {reason}");
     }
 }
 
