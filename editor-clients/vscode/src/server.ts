@@ -36,6 +36,16 @@ function initializationOptions(): Record<string, unknown> {
   };
 }
 
+/** The Problems panel lists no hints, and unrated findings are hints: they are raised to what it lists. */
+function listed(diagnostics: vscode.Diagnostic[]): vscode.Diagnostic[] {
+  for (const one of diagnostics) {
+    if (one.severity === vscode.DiagnosticSeverity.Hint) {
+      one.severity = vscode.DiagnosticSeverity.Information;
+    }
+  }
+  return diagnostics;
+}
+
 /** Whether the server speaks this extension's protocol version; a fault is what it speaks. */
 function protocolFault(answer: InitializeResult | undefined): string | undefined {
   const experimental: unknown = answer?.capabilities.experimental;
@@ -189,6 +199,7 @@ export class Server implements vscode.Disposable {
         outputChannel: this.log,
         initializationOptions,
         errorHandler,
+        middleware: { handleDiagnostics: (uri, diagnostics, next) => next(uri, listed(diagnostics)) },
         initializationFailedHandler: () => false, // `start` below rejects, and says why once
       },
     );

@@ -127,7 +127,8 @@ exports.run = async function () {
       vscode.languages.getDiagnostics().find(([at, all]) => at.path.endsWith("/README.md") && all.some((one) => one.source === "flowdrive")),
     );
     await vscode.window.showTextDocument(uri);
-    const { range } = found.find((one) => one.source === "flowdrive");
+    const { range, severity } = found.find((one) => one.source === "flowdrive");
+    assert.ok(severity < vscode.DiagnosticSeverity.Hint, "the Problems panel lists no hints");
     assert.deepEqual([range.start.line, range.end.line], [1, 2], "line 2 of README.md, whole");
     // The server's actions come once the document that was just opened is known to the client.
     const open = await eventually("the action that opens the report", async () => {
