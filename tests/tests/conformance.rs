@@ -24,6 +24,8 @@ mod endpoints;
 mod environment;
 #[path = "../conformance/feedback.rs"]
 mod feedback;
+#[path = "../conformance/later.rs"]
+mod later;
 #[path = "../conformance/lock.rs"]
 mod lock;
 #[path = "../conformance/loops.rs"]
