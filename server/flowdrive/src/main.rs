@@ -45,6 +45,7 @@ fn main() -> ExitCode {
 
 fn schema_command(command: &SchemaArgs) -> Result<(), schema::SchemaError> {
     match command.name {
+        _ if command.ts => schema::print_typescript(&mut io::stdout()),
         Some(name) => schema::print(name, &mut io::stdout()),
         None if command.check => schema::check(&command.out),
         None => schema::write(&command.out),

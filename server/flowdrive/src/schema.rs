@@ -2,6 +2,8 @@
 //!
 //! Must not: describe anything by hand that a type says.
 
+mod typescript;
+
 use std::path::Path;
 
 use flowdrive_protocol::PROTOCOL_VERSION;
@@ -16,6 +18,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
+
+/// The file with the TypeScript types.
+const TYPESCRIPT: &str = "flowdrive.ts";
 
 /// The command that brings the files up to date.
 const REPAIR: &str = "cargo run -- schema --out schema";
@@ -35,6 +40,9 @@ pub(crate) enum SchemaError {
     #[error("not up to date: {}. Bring them up to date with: {REPAIR}", .0.join(", "))]
     Stale(Vec<String>),
 }
+
+/// What the one notification of our own is for.
+const PROGRESS_SUMMARY: &str = "One event of a run. A notification from the server to the client.";
 
 struct Method {
     name: &'static str,
@@ -145,7 +153,7 @@ fn open_rpc() -> Value {
     // A method without a result is a notification; this one goes from the server to the client.
     listed.push(json!({
         "name": PROGRESS,
-        "summary": "One event of a run. A notification from the server to the client.",
+        "summary": PROGRESS_SUMMARY,
         "paramStructure": "by-name",
         "params": [{"name": "event", "required": true, "schema": reference("ProgressEvent")}],
         "x-direction": "server-to-client",
@@ -172,6 +180,21 @@ fn fields(definitions: &Map<String, Value>, name: &str) -> Vec<Value> {
         .flatten()
         .map(|(field, schema)| json!({"name": field, "required": required.contains(&field.as_str()), "schema": schema}))
         .collect()
+}
+
+/// The protocol, and the two documents that users write, as TypeScript.
+fn type_script() -> String {
+    let (mut generator, methods) = protocol(SchemaSettings::draft2020_12());
+    generator.subschema_for::<Workflow>();
+    generator.subschema_for::<Config>();
+    let definitions = generator.take_definitions(true);
+    typescript::module(&typescript::Module {
+        protocol_version: PROTOCOL_VERSION,
+        methods: methods.iter().map(|of| (of.name, of.summary, of.params, of.result)).collect(),
+        notifications: vec![(PROGRESS, PROGRESS_SUMMARY, "ProgressEvent")],
+        errors: ErrorKind::ALL.iter().map(|kind| (kind.as_str(), kind.code())).collect(),
+        definitions: &definitions,
+    })
 }
 
 fn document<T: JsonSchema>() -> Value {
@@ -216,7 +239,17 @@ impl Name {
 
 /// Every file: its name and its text.
 fn files() -> Vec<(&'static str, String)> {
-    Name::ALL.into_iter().map(|name| (name.file(), name.text())).collect()
+    let schemas = Name::ALL.into_iter().map(|name| (name.file(), name.text()));
+    schemas.chain([(TYPESCRIPT, type_script())]).collect()
+}
+
+/// Prints the TypeScript types.
+///
+/// # Errors
+/// The output's.
+pub(crate) fn print_typescript(to: &mut impl std::io::Write) -> Result<(), SchemaError> {
+    let fault = |source| SchemaError::Io { path: "standard output".to_owned(), source };
+    to.write_all(type_script().as_bytes()).map_err(fault)
 }
 
 /// Prints one schema.
@@ -290,7 +323,8 @@ mod tests {
                 _ => {}
             }
         }
-        for (name, text) in files() {
+        for name in Name::ALL {
+            let (name, text) = (name.file(), name.text());
             let root: Value = serde_json::from_str(&text).unwrap();
             let mut found = 0;
             walk(&root, &root, &mut found);

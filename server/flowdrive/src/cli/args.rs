@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Doctor(PlaceArgs),
     /// Drive a small workflow with a command agent and an HTTP agent, both of our own. Needs nothing installed.
     Demo(DemoArgs),
-    /// Write the JSON Schemas and the OpenRPC document.
+    /// Write the JSON Schemas, the OpenRPC document and the TypeScript types.
     Schema(SchemaArgs),
     /// Speak JSON-RPC on standard input and output.
     Serve(ServeArgs),
@@ -246,6 +246,9 @@ pub(crate) struct SchemaArgs {
     /// Print this one instead of writing them all.
     #[arg(value_enum, conflicts_with_all = ["out", "check"])]
     pub(crate) name: Option<crate::schema::Name>,
+    /// Print the TypeScript types instead of writing the files.
+    #[arg(long, conflicts_with_all = ["name", "out", "check"])]
+    pub(crate) ts: bool,
     /// The folder to write to, or to check.
     #[arg(long, value_name = "DIR", default_value = "schema")]
     pub(crate) out: PathBuf,
