@@ -34,6 +34,13 @@ if [ $node = yes ]; then
     say "installing the packages of the Node.js client"
     npm ci --no-fund --no-audit --prefix $clients >&2
   fi
+  clients=clients/typescript
+  if [ ! -f $clients/node_modules/.package-lock.json ] || [ $clients/package-lock.json -nt $clients/node_modules/.package-lock.json ]; then
+    say "installing what builds the TypeScript client"
+    npm ci --no-fund --no-audit --prefix $clients >&2
+  fi
+  say "building the TypeScript client"
+  npm run --silent --prefix $clients build >&2
 fi
 
 say "building"
@@ -45,7 +52,7 @@ FLOWDRIVE_BIN="${FLOWDRIVE_BIN:-${CARGO_TARGET_DIR:-$PWD/target}/debug/flowdrive
 export FLOWDRIVE_BIN
 
 say "testing"
-if [ $node = no ]; then skip=(vscode_jsonrpc); else skip=(); fi
+if [ $node = no ]; then skip=(vscode_jsonrpc the_typescript_client); else skip=(); fi
 # The plain runner does without, so a machine that cannot get nextest still runs every test.
 if need_cargo_tool nextest $NEXTEST_VERSION; then
   options=()

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::run::{DriveResult, RunStatus};
-use flowdrive_tests::{TestWorkspace, binary};
+use flowdrive_tests::{TestWorkspace, binary, census, config};
 use serde_json::{Value, json};
 
 const QUESTION: &str = "Where is a run stored?";
@@ -41,6 +41,76 @@ fn vscode_jsonrpc_drives_a_run_through_content_length() {
     assert_eq!(told["progress"][0]["value"]["kind"], "begin");
     assert_eq!(told["refusal"], json!({ "code": -32010, "kind": "run-not-found" }));
     assert_eq!((&told["late"], &told["code"]), (&json!(0), &json!(0)), "every event came before the answer");
+}
+
+/// Runs one case of the TypeScript client's own test, and returns what it tells.
+fn typescript(ws: &TestWorkspace, case: &str) -> Value {
+    let repository = binary::repository();
+    let client = repository.join("clients/typescript");
+    assert!(client.join("dist/index.js").is_file(), "run `npm ci && npm run build` in {}", client.display());
+    let mut command = ws.command("node");
+    command.arg(repository.join("tests/clients/node/typescript.mjs"));
+    command.arg(binary::flowdrive()).arg(ws.path()).arg(ws.config_file()).arg(case);
+    serde_json::from_slice(&run(command).stdout).unwrap()
+}
+
+/// A workspace whose agent `held` does not end by itself.
+fn with_held_agent() -> TestWorkspace {
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([("held", config::fixture(&ws, &["--gate", &ws.beside("gate")]))]));
+    ws
+}
+
+fn assert_gapless(told: &Value) {
+    let seqs: Vec<u64> = serde_json::from_value(told["seqs"].clone()).unwrap();
+    assert!(seqs.len() > 3, "{told:#}");
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_typescript_client_drives_a_run_and_ends_its_server() {
+    let ws = TestWorkspace::new();
+    let told = typescript(&ws, "drive");
+    let result: DriveResult = serde_json::from_value(told["result"].clone()).unwrap();
+    assert_eq!(result.status, RunStatus::Complete);
+    assert_gapless(&told);
+    let progress = told["progress"].as_array().unwrap();
+    assert_eq!((progress.first(), progress.last()), (Some(&json!("begin")), Some(&json!("end"))));
+    let refusal = &told["refusal"];
+    assert_eq!(
+        (&refusal["kind"], &refusal["code"], &refusal["method"]),
+        (&json!("run-not-found"), &json!(-32010), &json!("resume"))
+    );
+    assert!(refusal["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{refusal}");
+    census::assert_none(ws.root(), &[], "after the client was closed");
+}
+
+#[tokio::test]
+async fn the_typescript_client_attaches_again_to_a_server_that_was_killed() {
+    let ws = with_held_agent();
+    let told = typescript(&ws, "restart");
+    assert_eq!((&told["status"], &told["restarted"]), (&json!("complete"), &json!(1)), "{told:#}");
+    assert_gapless(&told);
+    census::wait_until_none(ws.root(), &[]).await;
+}
+
+#[tokio::test]
+async fn the_typescript_client_says_how_its_server_ended() {
+    let ws = TestWorkspace::new();
+    let told = typescript(&ws, "death");
+    assert!(told["message"].as_str().unwrap().contains("SIGKILL"), "{told:#}");
+    assert_eq!(told["request"], "ServerGoneError");
+    let told = typescript(&ws, "refused");
+    assert!(told["missing"].as_str().unwrap().contains("no-such-program"), "{told:#}");
+    assert_eq!(told["invalid"], "config-invalid");
+    census::wait_until_none(ws.root(), &[]).await;
+}
+
+#[tokio::test]
+async fn the_typescript_client_cancels_a_drive() {
+    let ws = with_held_agent();
+    assert_eq!(typescript(&ws, "cancel")["code"], -32800);
+    census::wait_until_none(ws.root(), &[]).await;
 }
 
 #[test]
