@@ -641,6 +641,8 @@ export type NodeId = string;
 export interface NotificationOptions {
   /** Event types that are not sent to this client. */
   optOut?: EventKind[];
+  /** Have the report shown when a drive has ended, where the client can show documents. */
+  showReport?: boolean;
 }
 
 /** A phase: tasks that run before those of the next phase. */

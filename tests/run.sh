@@ -27,6 +27,8 @@ need_rust
 need git git
 need python3 python3 python3-pip
 need jq jq
+python3 -c 'import ensurepip' 2>/dev/null || need python3-venv python3-venv
+need_python_clients tests/clients/python/requirements.txt
 if [ $node = yes ]; then
   need_node
   clients=tests/clients/node
@@ -52,7 +54,7 @@ FLOWDRIVE_BIN="${FLOWDRIVE_BIN:-${CARGO_TARGET_DIR:-$PWD/target}/debug/flowdrive
 export FLOWDRIVE_BIN
 
 say "testing"
-if [ $node = no ]; then skip=(vscode_jsonrpc the_typescript_client); else skip=(); fi
+if [ $node = no ]; then skip=(vscode_jsonrpc the_typescript_client node_drives); else skip=(); fi
 # The plain runner does without, so a machine that cannot get nextest still runs every test.
 if need_cargo_tool nextest $NEXTEST_VERSION; then
   options=()

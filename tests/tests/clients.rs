@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::run::{DriveResult, RunStatus};
-use flowdrive_tests::{TestWorkspace, binary, census, config};
+use flowdrive_tests::{TestWorkspace, binary, census, config, phase, task, workflow};
 use serde_json::{Value, json};
 
 const QUESTION: &str = "Where is a run stored?";
@@ -111,6 +111,117 @@ async fn the_typescript_client_cancels_a_drive() {
     let ws = with_held_agent();
     assert_eq!(typescript(&ws, "cancel")["code"], -32800);
     census::wait_until_none(ws.root(), &[]).await;
+}
+
+/// Runs the conformance check with this client, and returns its exit code and what it printed.
+fn conformance(client: &[&str]) -> (Option<i32>, String) {
+    let ws = TestWorkspace::new();
+    let mut command = ws.command("python3");
+    command.arg(binary::repository().join("clients/conformance/check.py")).arg("--").args(client);
+    command.current_dir(binary::repository());
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn the_clients_of_this_repository_keep_the_protocol() {
+    for client in [
+        &["python3", "examples/drive.py", "/tmp", "?", "{server}"][..],
+        &["bash", "examples/drive.sh", "/tmp", "?", "{server}"],
+    ] {
+        let (code, told) = conformance(client);
+        assert_eq!(code, Some(0), "{client:?}\n{told}");
+        assert!(told.contains(" 0 failed") && told.matches("  ok   ").count() > 20, "{told}");
+    }
+}
+
+#[test]
+fn the_typescript_client_keeps_the_protocol_as_do_others_on_node() {
+    for client in [
+        &["node", "tests/clients/node/conformance.mjs", "/tmp"][..],
+        &["node", "tests/clients/node/drive.mjs", "{server}", "/tmp", "?"],
+        &["node", "examples/drive.mjs", "/tmp", "?", "{server}"],
+    ] {
+        let (code, told) = conformance(client);
+        assert_eq!(code, Some(0), "{client:?}\n{told}");
+    }
+}
+
+#[test]
+fn a_client_that_breaks_rules_is_told_which() {
+    let client = r#"
+import json, os, subprocess, sys
+server = subprocess.Popen([os.environ["FLOWDRIVE_SERVER"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def send(message):
+    body = json.dumps(message).encode()
+    server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+send({"jsonrpc": "2.0", "id": 1.5, "method": "listRuns", "params": {"limit": 0}})
+send({"id": 2, "method": "drive"})
+send({"jsonrpc": "2.0", "id": 3, "method": "fly"})
+send({"jsonrpc": "2.0", "method": "drive", "params": {}})
+send({"jsonrpc": "2.0", "id": 77, "result": None})
+send({"jsonrpc": "2.0", "method": "exit"})
+server.stdin.flush()
+server.wait()
+"#;
+    let (code, told) = conformance(&["python3", "-c", client]);
+    assert_eq!(code, Some(1), "{told}");
+    for rule in [
+        "ids are texts",
+        "introduces itself",
+        "params fit the schema",
+        "JSON-RPC 2.0",
+        "methods exist",
+        "notifications are not answered",
+        "something is driven",
+        "to end, and not killed",
+        "exit code",
+    ] {
+        assert!(told.lines().any(|line| line.contains("FAIL") && line.contains(rule)), "{rule}\n{told}");
+    }
+}
+
+#[test]
+fn pytest_lsp_drives_looks_and_answers_as_three_editors() {
+    let python = std::env::var_os("PYTHON_CLIENTS")
+        .map_or_else(|| binary::repository().join(".cache/python-clients/bin/python"), PathBuf::from);
+    assert!(python.is_file(), "run tests/run.sh once; it makes {}", python.display());
+    let ws = TestWorkspace::new();
+    let (good, idle) = (&["--cite", "src/lib.rs:2"], &["--kind", "no-evidence"]);
+    ws.configure(&config::config([("good", config::fixture(&ws, good)), ("idle", config::fixture(&ws, idle))]));
+    ws.write(".cw/workflows/one.json", &workflow(1, [phase("map", [task("map:a").needs_evidence()])]).to_string());
+    let mut command = ws.command(python);
+    command.args([
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "error::pytest.PytestUnraisableExceptionWarning",
+    ]);
+    command.arg(binary::repository().join("tests/clients/python/test_lsp.py"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("FLOWDRIVE_BIN", binary::flowdrive());
+    command.env("FLOWDRIVE_WORKSPACE", ws.path()).env("FLOWDRIVE_CONFIG", ws.config_file());
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && told.contains("6 passed"),
+        "{told}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    census::assert_none(ws.root(), &[], "after the tests of pytest-lsp");
+}
+
+#[test]
+fn node_drives_a_run_through_newline_json() {
+    let ws = TestWorkspace::new();
+    std::fs::write(ws.beside("none.toml"), "").unwrap();
+    let mut command = ws.command("node");
+    command.arg(example("drive.mjs")).arg(ws.path()).arg(QUESTION);
+    command.arg(binary::flowdrive()).args(["serve", "--stdio", "--config"]).arg(ws.beside("none.toml"));
+    let result: DriveResult = serde_json::from_slice(&run(command).stdout).unwrap();
+    assert_eq!(result.status, RunStatus::Complete);
 }
 
 #[test]

@@ -255,9 +255,9 @@ mod tests {
 
     use super::*;
 
-    fn declared(schema: Value) -> String {
+    fn declared(schema: &Value) -> String {
         let mut text = String::new();
-        declaration(&mut text, "T", &schema);
+        declaration(&mut text, "T", schema);
         text
     }
 
@@ -293,7 +293,7 @@ mod tests {
                 "/** What every `T` has. */\nexport interface TBase { id: number }\n\nexport type T = TBase & (\n  | { x: unknown }\n);\n",
             ),
         ] {
-            assert_eq!(declared(schema.clone()), expected, "{schema}");
+            assert_eq!(declared(&schema), expected, "{schema}");
         }
     }
 
