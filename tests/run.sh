@@ -27,6 +27,8 @@ need_rust
 need git git
 need python3 python3 python3-pip
 need jq jq
+python3 -c 'import ensurepip' 2>/dev/null || need python3-venv python3-venv
+need_python_clients tests/clients/python/requirements.txt
 if [ $node = yes ]; then
   need_node
   clients=tests/clients/node
@@ -34,6 +36,13 @@ if [ $node = yes ]; then
     say "installing the packages of the Node.js client"
     npm ci --no-fund --no-audit --prefix $clients >&2
   fi
+  clients=clients/typescript
+  if [ ! -f $clients/node_modules/.package-lock.json ] || [ $clients/package-lock.json -nt $clients/node_modules/.package-lock.json ]; then
+    say "installing what builds the TypeScript client"
+    npm ci --no-fund --no-audit --prefix $clients >&2
+  fi
+  say "building the TypeScript client"
+  npm run --silent --prefix $clients build >&2
 fi
 
 say "building"
@@ -45,7 +54,7 @@ FLOWDRIVE_BIN="${FLOWDRIVE_BIN:-${CARGO_TARGET_DIR:-$PWD/target}/debug/flowdrive
 export FLOWDRIVE_BIN
 
 say "testing"
-if [ $node = no ]; then skip=(vscode_jsonrpc); else skip=(); fi
+if [ $node = no ]; then skip=(vscode_jsonrpc the_typescript_client node_drives); else skip=(); fi
 # The plain runner does without, so a machine that cannot get nextest still runs every test.
 if need_cargo_tool nextest $NEXTEST_VERSION; then
   options=()

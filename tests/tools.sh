@@ -45,6 +45,19 @@ need_node() {
   [ "$major" -ge 20 ] || fail "Node.js 20 or newer is needed; this is $(node --version)"
 }
 
+# need_python_clients REQUIREMENTS: puts the packages into an environment of their own; PYTHON_CLIENTS is its interpreter.
+need_python_clients() {
+  local requirements=$1 folder="$tools_cache/python-clients"
+  PYTHON_CLIENTS="$folder/bin/python"
+  export PYTHON_CLIENTS
+  if cmp -s "$requirements" "$folder/requirements.txt"; then return 0; fi
+  say "installing the packages of the Python clients"
+  rm -rf "$folder"
+  python3 -m venv "$folder" >&2 || fail "python3 cannot make an environment; install python3-venv and run this again"
+  "$PYTHON_CLIENTS" -m pip install --quiet --disable-pip-version-check --requirement "$requirements" >&2
+  cp "$requirements" "$folder/requirements.txt"
+}
+
 # need_cargo_tool NAME VERSION: puts `cargo-NAME` on the PATH. A wheel carries it prebuilt; where that does not fit, cargo
 # builds it.
 need_cargo_tool() {

@@ -2,9 +2,11 @@
 //! `bench window`: a mixed window of slow agents against the ideal schedule. `bench overhead`: 512 instant tasks at
 //! width 32 against `xargs -P 32` starting the same program. `bench size [TASKS...]`: see the module of that name.
 //! `bench leaks [COUNT]`: so many timeouts (1,000) of agents with grandchildren, and the processes they left.
+//! `bench wire`: see the module of that name.
 //! `bench memory`: the server's peak while 16 agents print 50 MiB each.
 
 mod size;
+mod wire;
 
 use std::io::Write as _;
 use std::process::{ExitCode, Stdio};
@@ -46,6 +48,10 @@ fn main() -> ExitCode {
         }
         known = true;
     }
+    if wanted.iter().any(|name| name == "wire") {
+        runtime.block_on(wire::wire());
+        known = true;
+    }
     if wanted.iter().any(|name| name == "memory") {
         if !runtime.block_on(memory()) {
             return ExitCode::FAILURE;
@@ -53,7 +59,7 @@ fn main() -> ExitCode {
         known = true;
     }
     if !known {
-        say("usage: bench [window] [overhead] [size [TASKS...]] [leaks [COUNT]] [memory]");
+        say("usage: bench [window] [overhead] [size [TASKS...]] [leaks [COUNT]] [wire] [memory]");
         return ExitCode::from(2);
     }
     ExitCode::SUCCESS

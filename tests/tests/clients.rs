@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::run::{DriveResult, RunStatus};
-use flowdrive_tests::{TestWorkspace, binary};
+use flowdrive_tests::{TestWorkspace, binary, census, config, phase, task, workflow};
 use serde_json::{Value, json};
 
 const QUESTION: &str = "Where is a run stored?";
@@ -41,6 +41,187 @@ fn vscode_jsonrpc_drives_a_run_through_content_length() {
     assert_eq!(told["progress"][0]["value"]["kind"], "begin");
     assert_eq!(told["refusal"], json!({ "code": -32010, "kind": "run-not-found" }));
     assert_eq!((&told["late"], &told["code"]), (&json!(0), &json!(0)), "every event came before the answer");
+}
+
+/// Runs one case of the TypeScript client's own test, and returns what it tells.
+fn typescript(ws: &TestWorkspace, case: &str) -> Value {
+    let repository = binary::repository();
+    let client = repository.join("clients/typescript");
+    assert!(client.join("dist/index.js").is_file(), "run `npm ci && npm run build` in {}", client.display());
+    let mut command = ws.command("node");
+    command.arg(repository.join("tests/clients/node/typescript.mjs"));
+    command.arg(binary::flowdrive()).arg(ws.path()).arg(ws.config_file()).arg(case);
+    serde_json::from_slice(&run(command).stdout).unwrap()
+}
+
+/// A workspace whose agent `held` does not end by itself.
+fn with_held_agent() -> TestWorkspace {
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([("held", config::fixture(&ws, &["--gate", &ws.beside("gate")]))]));
+    ws
+}
+
+fn assert_gapless(told: &Value) {
+    let seqs: Vec<u64> = serde_json::from_value(told["seqs"].clone()).unwrap();
+    assert!(seqs.len() > 3, "{told:#}");
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_typescript_client_drives_a_run_and_ends_its_server() {
+    let ws = TestWorkspace::new();
+    let told = typescript(&ws, "drive");
+    let result: DriveResult = serde_json::from_value(told["result"].clone()).unwrap();
+    assert_eq!(result.status, RunStatus::Complete);
+    assert_gapless(&told);
+    let progress = told["progress"].as_array().unwrap();
+    assert_eq!((progress.first(), progress.last()), (Some(&json!("begin")), Some(&json!("end"))));
+    let refusal = &told["refusal"];
+    assert_eq!(
+        (&refusal["kind"], &refusal["code"], &refusal["method"]),
+        (&json!("run-not-found"), &json!(-32010), &json!("resume"))
+    );
+    assert!(refusal["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{refusal}");
+    census::assert_none(ws.root(), &[], "after the client was closed");
+}
+
+#[tokio::test]
+async fn the_typescript_client_attaches_again_to_a_server_that_was_killed() {
+    let ws = with_held_agent();
+    let told = typescript(&ws, "restart");
+    assert_eq!((&told["status"], &told["restarted"]), (&json!("complete"), &json!(1)), "{told:#}");
+    assert_gapless(&told);
+    census::wait_until_none(ws.root(), &[]).await;
+}
+
+#[tokio::test]
+async fn the_typescript_client_says_how_its_server_ended() {
+    let ws = TestWorkspace::new();
+    let told = typescript(&ws, "death");
+    assert!(told["message"].as_str().unwrap().contains("SIGKILL"), "{told:#}");
+    assert_eq!(told["request"], "ServerGoneError");
+    let told = typescript(&ws, "refused");
+    assert!(told["missing"].as_str().unwrap().contains("no-such-program"), "{told:#}");
+    assert_eq!(told["invalid"], "config-invalid");
+    census::wait_until_none(ws.root(), &[]).await;
+}
+
+#[tokio::test]
+async fn the_typescript_client_cancels_a_drive() {
+    let ws = with_held_agent();
+    assert_eq!(typescript(&ws, "cancel")["code"], -32800);
+    census::wait_until_none(ws.root(), &[]).await;
+}
+
+/// Runs the conformance check with this client, and returns its exit code and what it printed.
+fn conformance(client: &[&str]) -> (Option<i32>, String) {
+    let ws = TestWorkspace::new();
+    let mut command = ws.command("python3");
+    command.arg(binary::repository().join("clients/conformance/check.py")).arg("--").args(client);
+    command.current_dir(binary::repository());
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn the_clients_of_this_repository_keep_the_protocol() {
+    for client in [
+        &["python3", "examples/drive.py", "/tmp", "?", "{server}"][..],
+        &["bash", "examples/drive.sh", "/tmp", "?", "{server}"],
+    ] {
+        let (code, told) = conformance(client);
+        assert_eq!(code, Some(0), "{client:?}\n{told}");
+        assert!(told.contains(" 0 failed") && told.matches("  ok   ").count() > 20, "{told}");
+    }
+}
+
+#[test]
+fn the_typescript_client_keeps_the_protocol_as_do_others_on_node() {
+    for client in [
+        &["node", "tests/clients/node/conformance.mjs", "/tmp"][..],
+        &["node", "tests/clients/node/drive.mjs", "{server}", "/tmp", "?"],
+        &["node", "examples/drive.mjs", "/tmp", "?", "{server}"],
+    ] {
+        let (code, told) = conformance(client);
+        assert_eq!(code, Some(0), "{client:?}\n{told}");
+    }
+}
+
+#[test]
+fn a_client_that_breaks_rules_is_told_which() {
+    let client = r#"
+import json, os, subprocess, sys
+server = subprocess.Popen([os.environ["FLOWDRIVE_SERVER"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def send(message):
+    body = json.dumps(message).encode()
+    server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+send({"jsonrpc": "2.0", "id": 1.5, "method": "listRuns", "params": {"limit": 0}})
+send({"id": 2, "method": "drive"})
+send({"jsonrpc": "2.0", "id": 3, "method": "fly"})
+send({"jsonrpc": "2.0", "method": "drive", "params": {}})
+send({"jsonrpc": "2.0", "id": 77, "result": None})
+send({"jsonrpc": "2.0", "method": "exit"})
+server.stdin.flush()
+server.wait()
+"#;
+    let (code, told) = conformance(&["python3", "-c", client]);
+    assert_eq!(code, Some(1), "{told}");
+    for rule in [
+        "ids are texts",
+        "introduces itself",
+        "params fit the schema",
+        "JSON-RPC 2.0",
+        "methods exist",
+        "notifications are not answered",
+        "something is driven",
+        "to end, and not killed",
+        "exit code",
+    ] {
+        assert!(told.lines().any(|line| line.contains("FAIL") && line.contains(rule)), "{rule}\n{told}");
+    }
+}
+
+#[test]
+fn pytest_lsp_drives_looks_and_answers_as_three_editors() {
+    let python = std::env::var_os("PYTHON_CLIENTS")
+        .map_or_else(|| binary::repository().join(".cache/python-clients/bin/python"), PathBuf::from);
+    assert!(python.is_file(), "run tests/run.sh once; it makes {}", python.display());
+    let ws = TestWorkspace::new();
+    let (good, idle) = (&["--cite", "src/lib.rs:2"], &["--kind", "no-evidence"]);
+    ws.configure(&config::config([("good", config::fixture(&ws, good)), ("idle", config::fixture(&ws, idle))]));
+    ws.write(".cw/workflows/one.json", &workflow(1, [phase("map", [task("map:a").needs_evidence()])]).to_string());
+    let mut command = ws.command(python);
+    command.args([
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "error::pytest.PytestUnraisableExceptionWarning",
+    ]);
+    command.arg(binary::repository().join("tests/clients/python/test_lsp.py"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("FLOWDRIVE_BIN", binary::flowdrive());
+    command.env("FLOWDRIVE_WORKSPACE", ws.path()).env("FLOWDRIVE_CONFIG", ws.config_file());
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && told.contains("6 passed"),
+        "{told}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    census::assert_none(ws.root(), &[], "after the tests of pytest-lsp");
+}
+
+#[test]
+fn node_drives_a_run_through_newline_json() {
+    let ws = TestWorkspace::new();
+    std::fs::write(ws.beside("none.toml"), "").unwrap();
+    let mut command = ws.command("node");
+    command.arg(example("drive.mjs")).arg(ws.path()).arg(QUESTION);
+    command.arg(binary::flowdrive()).args(["serve", "--stdio", "--config"]).arg(ws.beside("none.toml"));
+    let result: DriveResult = serde_json::from_slice(&run(command).stdout).unwrap();
+    assert_eq!(result.status, RunStatus::Complete);
 }
 
 #[test]

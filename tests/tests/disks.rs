@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 async fn server_with_small_disk(ws: &TestWorkspace) -> Option<Server> {
     let allowed = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
     if !allowed.is_ok_and(|output| output.status.success()) {
-        println!("skipped: no file system can be mounted here");
+        let _ = writeln!(std::io::stderr(), "skipped: no file system can be mounted here");
         return None;
     }
     fs::create_dir_all(ws.path().join(".cw")).unwrap();

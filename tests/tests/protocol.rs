@@ -243,6 +243,69 @@ async fn stdout_carries_frames_only_whatever_is_logged() {
 }
 
 #[tokio::test]
+async fn a_client_that_reads_nothing_for_a_whole_drive_of_200_tasks_misses_no_lifecycle_event() {
+    let ws = TestWorkspace::new();
+    let line =
+        "a line of activity that is some hundred bytes long, as agents print them while they read and think about it";
+    ws.configure(&config::config([("chatty", config::fixture(&ws, &["--cite", "src/lib.rs:2", "--print", line]))]));
+    let server = Server::start(&ws, Framing::Lsp).await.with_patience(std::time::Duration::from_secs(240));
+    let tasks = (0..200).map(|n| task(&format!("map:{n}")));
+    let (request, run) = server.start_drive(&workflow(16, [phase("map", tasks)]), json!({})).await;
+    server.read(false);
+    // The record on disk says when the drive is over: it is not held up by who does not read.
+    let journal = ws.run_folder(&run).join("journal.jsonl");
+    flowdrive_tests::wait::until("the run to end, unread", || {
+        std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"driveFinished\"")).then_some(())
+    })
+    .await;
+    server.read(true);
+    let result: flowdrive_protocol::run::DriveResult = server.result(request).await;
+    assert_eq!((result.status, result.completed_workers), (RunStatus::Complete, 200));
+    let numbers: Vec<u64> = server.lifecycle(&run).iter().map(|event| event.seq).collect();
+    assert!(numbers.len() > 400, "{}", numbers.len());
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "no gap, no repetition");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn an_id_that_cannot_be_given_back_is_refused_and_the_largest_are_given_back() {
+    for framing in Framing::BOTH {
+        let ws = TestWorkspace::new();
+        let server = Server::start(&ws, framing).await;
+        let known = server.messages().len();
+        for id in ["99999999999999999999", "18446744073709551615", "-9223372036854775808"] {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"doctor","params":{{}}}}"#);
+            server.send_raw(&framing.frame(&body)).await;
+        }
+        let is_answer = |message: &&Value| message.get("method").is_none();
+        let answers = server
+            .wait_for("three answers", |messages| {
+                let answers: Vec<Value> = messages[known..].iter().filter(is_answer).cloned().collect();
+                (answers.len() == 3).then_some(answers)
+            })
+            .await;
+        let of = |id: Value| answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("{answers:#?}"));
+        assert_eq!(of(Value::Null)["error"]["code"], -32600);
+        assert!(of(json!(u64::MAX))["result"].is_object() && of(json!(i64::MIN))["result"].is_object());
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn unknown_params_are_passed_over_and_logged() {
+    let ws = TestWorkspace::new();
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let _: Value = server.ok("listRuns", server.here(json!({ "limt": 3 }))).await;
+    let log = flowdrive_tests::wait::until("the log to say so", || {
+        let log = server.log();
+        log.contains("limt").then_some(log)
+    })
+    .await;
+    assert!(log.contains("WARN") && log.contains("listRuns"), "{log}");
+    server.finish().await;
+}
+
+#[tokio::test]
 async fn events_can_be_opted_out_of_by_name() {
     let ws = TestWorkspace::new();
     let server = Server::builder(&ws, Framing::Lsp)

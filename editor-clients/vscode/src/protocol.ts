@@ -27,6 +27,9 @@ export interface Notifications {
   "flowdrive/progress": ProgressEvent;
 }
 
+/**
+ * An agent as the user's configuration names it, or a built-in one such as `builtin:survey`.
+ */
 export type AgentName = string;
 /**
  * Whether an earlier result would be used.
@@ -40,7 +43,13 @@ export type CheckStatus = "ok" | "warn" | "fail";
  * What the agent holds a finding to be.
  */
 export type Classification = "real" | "conditional" | "non-issue" | "unknown";
+/**
+ * A commit of a run, such as `state-0001`.
+ */
 export type CommitId = string;
+/**
+ * A run: one execution of a workflow, and the name of its folder under `.cw/runs/`.
+ */
 export type RunId = string;
 /**
  * A progress token: a string or an integer.
@@ -63,7 +72,13 @@ export type WorkflowRef =
  * What `drive` would do first.
  */
 export type NextAction = "dispatch" | "fulfill" | "commit" | "blocked" | "complete";
+/**
+ * A phase's id, unique in its workflow.
+ */
 export type PhaseId = string;
+/**
+ * A task's id, unique in its workflow. A looped task's later rounds carry `@r<n>`.
+ */
 export type TaskId = string;
 /**
  * How a phase's tasks are run.
@@ -77,6 +92,9 @@ export type PhaseStatus = "pending" | "running" | "completed";
  * How a task stands.
  */
 export type TaskStatus = "pending" | "running" | "completed" | "failed";
+/**
+ * A workflow's id.
+ */
 export type WorkflowId = string;
 /**
  * How a run stands.
@@ -90,6 +108,9 @@ export type StepAction = "dispatch" | "fulfill" | "accept" | "commit" | "park" |
  * How a step went.
  */
 export type StepStatus = "ok" | "parked" | "blocked" | "failed" | "complete";
+/**
+ * One attempt at a task, and the name of its folder.
+ */
 export type WorkerId = string;
 /**
  * How a drive is stopped.
@@ -135,7 +156,13 @@ export type FeedbackClass =
   | "pipeline-failure"
   | "runtime-error"
   | "unknown";
+/**
+ * A feedback record.
+ */
 export type FeedbackId = string;
+/**
+ * A node of a run's provenance graph, such as `<run>:verifier:<task>`.
+ */
 export type NodeId = string;
 /**
  * How a feedback record is closed.

@@ -446,7 +446,7 @@ impl Engine {
                 && verification.problems.iter().all(|problem| problem.code == store::WRONG_VERSION)
             {
                 // Nothing is wrong with it that could be told from here.
-                let (path, line, problem) = (paths.journal.clone(), newer.line, newer.message.clone());
+                let (path, line, problem) = (paths.journal, newer.line, newer.message.clone());
                 return Err(StoreError::Unsupported { path, line, problem }.into());
             }
             if let Some(seq) = snapshot.map(|position| position.seq).filter(|seq| *seq > verification.events)

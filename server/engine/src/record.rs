@@ -77,12 +77,8 @@ impl Record {
         let (mut fold, end) = (snapshot, checked?);
         // A snapshot is only ever taken of what was synced: one that is ahead means that whole lines were lost since, and
         // going on would run again what was accepted.
-        if let Some(ahead) = fold.position.clone().filter(|position| position.seq > end.position.seq) {
-            return Err(StoreError::PositionUnknown {
-                path: paths.journal.clone(),
-                seq: ahead.seq,
-                offset: ahead.offset,
-            });
+        if let Some(ahead) = fold.position.as_ref().filter(|position| position.seq > end.position.seq) {
+            return Err(StoreError::PositionUnknown { path: paths.journal, seq: ahead.seq, offset: ahead.offset });
         }
         if let Some(torn) = end.torn {
             tracing::warn!(path = %paths.journal.display(), bytes = torn.bytes, "cut off a torn last line");

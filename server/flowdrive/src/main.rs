@@ -44,10 +44,20 @@ fn main() -> ExitCode {
 }
 
 fn schema_command(command: &SchemaArgs) -> Result<(), schema::SchemaError> {
+    if let Some(earlier) = &command.against {
+        return schema::check_against(earlier);
+    }
     match command.name {
+        _ if command.ts => schema::print_typescript(&mut io::stdout()),
         Some(name) => schema::print(name, &mut io::stdout()),
-        None if command.check => schema::check(&command.out),
-        None => schema::write(&command.out),
+        None if command.check => {
+            schema::check(&command.out)?;
+            command.docs.as_deref().map_or(Ok(()), schema::check_docs)
+        }
+        None => {
+            schema::write(&command.out)?;
+            command.docs.as_deref().map_or(Ok(()), schema::write_docs)
+        }
     }
 }
 

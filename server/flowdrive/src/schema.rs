@@ -2,6 +2,12 @@
 //!
 //! Must not: describe anything by hand that a type says.
 
+mod compat;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod typescript;
+
 use std::path::Path;
 
 use flowdrive_protocol::PROTOCOL_VERSION;
@@ -18,8 +24,11 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+/// The file with the TypeScript types.
+const TYPESCRIPT: &str = "flowdrive.ts";
+
 /// The command that brings the files up to date.
-const REPAIR: &str = "cargo run -- schema --out schema";
+const REPAIR: &str = "cargo run -- schema --out schema --docs docs/protocol.md";
 
 /// Why a schema could not be written, or does not pass.
 #[derive(Debug, Error)]
@@ -35,7 +44,34 @@ pub(crate) enum SchemaError {
     /// A file is not what the types say.
     #[error("not up to date: {}. Bring them up to date with: {REPAIR}", .0.join(", "))]
     Stale(Vec<String>),
+    /// A document has no place for a table.
+    #[error("{path}: {source}")]
+    Document {
+        /// The file.
+        path: String,
+        /// What is missing.
+        source: tables::NoPlace,
+    },
+    /// An earlier schema is none.
+    #[error("{path}: not a protocol schema: {reason}")]
+    NotASchema {
+        /// The file.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A client made for an earlier schema does not fit this server.
+    #[error("a client made for {path} does not fit:\n  {}", .breaks.join("\n  "))]
+    Breaks {
+        /// The file with the earlier schema.
+        path: String,
+        /// Every way in which it does not.
+        breaks: Vec<String>,
+    },
 }
+
+/// What the one notification of our own is for.
+const PROGRESS_SUMMARY: &str = "One event of a run. A notification from the server to the client.";
 
 struct Method {
     name: &'static str,
@@ -152,7 +188,7 @@ fn open_rpc() -> Value {
     // A method without a result is a notification; this one goes from the server to the client.
     listed.push(json!({
         "name": PROGRESS,
-        "summary": "One event of a run. A notification from the server to the client.",
+        "summary": PROGRESS_SUMMARY,
         "paramStructure": "by-name",
         "params": [{"name": "event", "required": true, "schema": reference("ProgressEvent")}],
         "x-direction": "server-to-client",
@@ -179,6 +215,34 @@ fn fields(definitions: &Map<String, Value>, name: &str) -> Vec<Value> {
         .flatten()
         .map(|(field, schema)| json!({"name": field, "required": required.contains(&field.as_str()), "schema": schema}))
         .collect()
+}
+
+/// The protocol, and the two documents that users write, as TypeScript.
+fn type_script() -> String {
+    let (mut generator, methods) = protocol(SchemaSettings::draft2020_12());
+    generator.subschema_for::<Workflow>();
+    generator.subschema_for::<Config>();
+    let definitions = generator.take_definitions(true);
+    typescript::module(&typescript::Module {
+        protocol_version: PROTOCOL_VERSION,
+        methods: methods.iter().map(|of| (of.name, of.summary, of.params, of.result)).collect(),
+        notifications: vec![(PROGRESS, PROGRESS_SUMMARY, "ProgressEvent")],
+        errors: ErrorKind::ALL.iter().map(|kind| (kind.as_str(), kind.code())).collect(),
+        definitions: &definitions,
+    })
+}
+
+/// A document with its tables brought up to date.
+fn documented(text: &str) -> Result<String, tables::NoPlace> {
+    let (mut generator, methods) = protocol(SchemaSettings::draft2020_12());
+    let definitions = generator.take_definitions(true);
+    let facts = tables::Facts {
+        methods: methods.iter().map(|of| (of.name, of.summary, of.params, of.result)).collect(),
+        event: "ProgressEvent",
+        kinds: ("ErrorKind", ErrorKind::ALL.iter().map(|kind| (kind.as_str(), kind.code())).collect()),
+        definitions: &definitions,
+    };
+    tables::filled(text, &facts)
 }
 
 fn document<T: JsonSchema>() -> Value {
@@ -223,7 +287,17 @@ impl Name {
 
 /// Every file: its name and its text.
 fn files() -> Vec<(&'static str, String)> {
-    Name::ALL.into_iter().map(|name| (name.file(), name.text())).collect()
+    let schemas = Name::ALL.into_iter().map(|name| (name.file(), name.text()));
+    schemas.chain([(TYPESCRIPT, type_script())]).collect()
+}
+
+/// Prints the TypeScript types.
+///
+/// # Errors
+/// The output's.
+pub(crate) fn print_typescript(to: &mut impl std::io::Write) -> Result<(), SchemaError> {
+    let fault = |source| SchemaError::Io { path: "standard output".to_owned(), source };
+    to.write_all(type_script().as_bytes()).map_err(fault)
 }
 
 /// Prints one schema.
@@ -235,15 +309,58 @@ pub(crate) fn print(name: Name, to: &mut impl std::io::Write) -> Result<(), Sche
     to.write_all(name.text().as_bytes()).map_err(fault)
 }
 
+fn fault(path: &Path) -> impl FnOnce(std::io::Error) -> SchemaError {
+    let path = path.display().to_string();
+    |source| SchemaError::Io { path, source }
+}
+
+/// A document's text, and what it should be.
+fn tables_of(path: &Path) -> Result<(String, String), SchemaError> {
+    let text = std::fs::read_to_string(path).map_err(fault(path))?;
+    let wanted = documented(&text);
+    let wanted = wanted.map_err(|source| SchemaError::Document { path: path.display().to_string(), source })?;
+    Ok((text, wanted))
+}
+
+/// Brings the tables of a document up to date.
+///
+/// # Errors
+/// The file system's; a document without a place for them.
+pub(crate) fn write_docs(path: &Path) -> Result<(), SchemaError> {
+    let (_, wanted) = tables_of(path)?;
+    std::fs::write(path, wanted).map_err(fault(path))
+}
+
+/// Compares the tables of a document with what would be written.
+///
+/// # Errors
+/// Names the document, and the command that repairs it.
+pub(crate) fn check_docs(path: &Path) -> Result<(), SchemaError> {
+    let (text, wanted) = tables_of(path)?;
+    if text == wanted { Ok(()) } else { Err(SchemaError::Stale(vec![path.display().to_string()])) }
+}
+
+/// Says whether a client that was made for an earlier protocol schema fits this server.
+///
+/// # Errors
+/// Names every way in which it does not; a file that holds no such schema.
+pub(crate) fn check_against(path: &Path) -> Result<(), SchemaError> {
+    let text = std::fs::read_to_string(path).map_err(fault(path))?;
+    let name = path.display().to_string();
+    let old: Value = match serde_json::from_str(&text) {
+        Ok(Value::Object(old)) if old.contains_key("methods") && old.contains_key("$defs") => old.into(),
+        Ok(_) => return Err(SchemaError::NotASchema { path: name, reason: "it has no `methods`".to_owned() }),
+        Err(error) => return Err(SchemaError::NotASchema { path: name, reason: error.to_string() }),
+    };
+    let breaks = compat::breaks(&old, &protocol_schema());
+    if breaks.is_empty() { Ok(()) } else { Err(SchemaError::Breaks { path: name, breaks }) }
+}
+
 /// Writes every file.
 ///
 /// # Errors
 /// The file system's.
 pub(crate) fn write(folder: &Path) -> Result<(), SchemaError> {
-    let fault = |path: &Path| {
-        let path = path.display().to_string();
-        |source| SchemaError::Io { path, source }
-    };
     std::fs::create_dir_all(folder).map_err(fault(folder))?;
     for (name, text) in files() {
         let path = folder.join(name);
@@ -262,56 +379,4 @@ pub(crate) fn check(folder: &Path) -> Result<(), SchemaError> {
     let stale: Vec<String> =
         files().iter().filter(|file| differs(file)).map(|(name, _)| folder.join(name).display().to_string()).collect();
     if stale.is_empty() { Ok(()) } else { Err(SchemaError::Stale(stale)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_committed_schemas_are_up_to_date() {
-        let committed = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema"));
-        check(committed).unwrap_or_else(|error| panic!("{error}"));
-    }
-
-    #[test]
-    fn every_method_of_the_server_is_described() {
-        let (_, methods) = protocol(SchemaSettings::draft2020_12());
-        let described: Vec<&str> = methods.iter().map(|method| method.name).collect();
-        assert_eq!(described, crate::serve::METHODS);
-    }
-
-    #[test]
-    fn every_reference_leads_somewhere() {
-        fn walk(root: &Value, value: &Value, found: &mut usize) {
-            match value {
-                Value::Object(object) => {
-                    if let Some(Value::String(reference)) = object.get("$ref") {
-                        let pointer = reference.strip_prefix('#').unwrap();
-                        assert!(root.pointer(pointer).is_some(), "{reference}");
-                        *found += 1;
-                    }
-                    object.values().for_each(|value| walk(root, value, found));
-                }
-                Value::Array(items) => items.iter().for_each(|value| walk(root, value, found)),
-                _ => {}
-            }
-        }
-        for (name, text) in files() {
-            let root: Value = serde_json::from_str(&text).unwrap();
-            let mut found = 0;
-            walk(&root, &root, &mut found);
-            assert!(found > 0, "{name} has no references at all");
-        }
-    }
-
-    #[test]
-    fn a_stale_file_is_named_with_the_repair() {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path()).unwrap();
-        check(folder.path()).unwrap();
-        std::fs::write(folder.path().join("openrpc.json"), "{}").unwrap();
-        let error = check(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("openrpc.json") && error.contains(REPAIR) && !error.contains("workflow"), "{error}");
-    }
 }

@@ -9,12 +9,15 @@
 mod backend;
 mod connection;
 mod diagnostics;
+mod documents;
 mod drives;
 mod fault;
+mod folders;
 mod framing;
 mod initialize;
 mod lifecycle;
 mod message;
+mod offers;
 mod outbox;
 mod progress;
 mod publisher;

@@ -37,6 +37,8 @@ pub struct Config {
 pub struct NotificationOptions {
     /// Event types that are not sent to this client.
     pub opt_out: Vec<EventKind>,
+    /// Have the report shown when a drive has ended, where the client can show documents.
+    pub show_report: bool,
 }
 
 /// One agent: exactly one of `preset`, `command` and `endpoint`.

@@ -25,8 +25,8 @@ pub struct InvalidId {
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $kind:literal, $grammar:literal, max: $max:expr, first: $first:expr, rest: $rest:expr $(, not: $not:expr)?) => {
-        $(#[$doc])*
+    ($(#[doc = $doc:literal])* $name:ident, $kind:literal, $grammar:literal, max: $max:expr, first: $first:expr, rest: $rest:expr $(, not: $not:expr)?) => {
+        $(#[doc = $doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(String);
 
@@ -103,7 +103,8 @@ macro_rules! id {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "pattern": $grammar, "maxLength": $name::MAX_BYTES })
+                let description = concat!($($doc),*).trim();
+                json_schema!({ "description": description, "type": "string", "pattern": $grammar, "maxLength": $name::MAX_BYTES })
             }
         }
     };

@@ -24,6 +24,7 @@ try {
   const { capabilities } = await connection.sendRequest("initialize", {
     processId: process.pid,
     capabilities: { window: { workDoneProgress: true } },
+    initializationOptions: { protocolVersion: 1 },
     workspaceFolders: [{ uri: pathToFileURL(workspace).href, name: "workspace" }],
   });
   await connection.sendNotification("initialized", {});
@@ -54,6 +55,7 @@ try {
 function fail(error) {
   const kind = error.code === ErrorCodes.MethodNotFound ? "the server lacks a method" : "the drive failed";
   process.stderr.write(`${kind}: ${error.message}\n`);
-  server.kill();
+  // The end of its input ends the server.
+  server.stdin.end();
   process.exitCode = 1;
 }

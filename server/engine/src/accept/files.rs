@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 
 /// Longest text of a cited line that is kept, in characters.
-const TEXT_CHARS: usize = 200;
+pub(super) const TEXT_CHARS: usize = 200;
 
 /// Looks files up for the judge. The caller does the reading, follows links and keeps inside the workspace.
 ///
@@ -111,25 +111,29 @@ impl<'a> Desk<'a> {
 /// A text and where its lines begin. Lines end with `\n` or `\r\n`, which is no part of them; a byte order mark is none
 /// either, so that an editor's text has the same lines.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Lines {
+pub struct Lines {
     text: String,
     starts: Vec<usize>,
 }
 
 impl Lines {
-    pub(super) fn of(text: String) -> Self {
+    /// Finds a text's lines.
+    #[must_use]
+    pub fn of(text: String) -> Self {
         let first = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(first).chain(breaks).filter(|start| *start < text.len()).collect();
         Self { text, starts }
     }
 
-    pub(super) fn count(&self) -> usize {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
         self.starts.len()
     }
 
     /// A line, counted from 0.
-    fn get(&self, index: usize) -> Option<&str> {
+    pub(super) fn get(&self, index: usize) -> Option<&str> {
         let start = *self.starts.get(index)?;
         let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
         let line = &self.text[start..end];
@@ -139,7 +143,8 @@ impl Lines {
 
     /// The digest of some lines joined by `\n`, and the first of them, cut. Counted from 1; None if there are not so
     /// many.
-    pub(super) fn cite(&self, (first, last): (u32, u32)) -> Option<(String, String)> {
+    #[must_use]
+    pub fn cite(&self, (first, last): (u32, u32)) -> Option<(String, String)> {
         let (first, last) = (usize::try_from(first).ok()?.checked_sub(1)?, usize::try_from(last).ok()?);
         if first >= last || last > self.count() {
             return None;

@@ -16,10 +16,11 @@ pub mod parse;
 mod path;
 pub mod refusal;
 pub mod report;
+pub mod standing;
 pub mod usage;
 mod weigh;
 
-pub use files::{FileLookup, Files, Presence};
+pub use files::{FileLookup, Files, Lines, Presence};
 pub use finding::ParsedFinding;
 pub use judge::{Accepted, Requirements, judge};
 pub use parse::ParsedResult;

@@ -198,7 +198,7 @@ fn check<'l>(
     let damage = |problem: String| StoreError::corrupt(path, Some(number), problem);
     let unsupported = |problem: String| StoreError::Unsupported { path: path.to_owned(), line: Some(number), problem };
     let newer = |version: u64| {
-        unsupported(format!("this line has format version {version}; this Flowdrive knows versions up to {}", known))
+        unsupported(format!("this line has format version {version}; this Flowdrive knows versions up to {known}"))
     };
     let parts = line::split(bytes, known).map_err(|fault| match fault {
         Unreadable::Malformed => damage("this line is not a journal entry".into()),

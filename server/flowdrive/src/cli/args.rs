@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Doctor(PlaceArgs),
     /// Drive a small workflow with a command agent and an HTTP agent, both of our own. Needs nothing installed.
     Demo(DemoArgs),
-    /// Write the JSON Schemas and the OpenRPC document.
+    /// Write the JSON Schemas, the OpenRPC document and the TypeScript types.
     Schema(SchemaArgs),
     /// Speak JSON-RPC on standard input and output.
     Serve(ServeArgs),
@@ -74,7 +74,7 @@ pub(crate) struct DrivingArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
     /// How many agents at once.
-    #[arg(long, short = 'j', value_name = "N")]
+    #[arg(long, short = 'j', value_name = "N", value_parser = count)]
     pub(crate) concurrency: Option<NonZeroU32>,
     /// Fill one window, settle it, stop.
     #[arg(long)]
@@ -83,7 +83,7 @@ pub(crate) struct DrivingArgs {
     #[arg(long)]
     pub(crate) incremental: bool,
     /// Attempts before a task parks.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) max_attempts: Option<NonZeroU32>,
     /// Tokens the run may spend in all, in place of the limit it has; 0 for none.
     #[arg(long, value_name = "N")]
@@ -134,7 +134,7 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
     /// How many agents at once.
-    #[arg(long, short = 'j', value_name = "N")]
+    #[arg(long, short = 'j', value_name = "N", value_parser = count)]
     pub(crate) concurrency: Option<NonZeroU32>,
     /// Whether results of earlier runs would be reused.
     #[arg(long)]
@@ -268,6 +268,15 @@ pub(crate) struct SchemaArgs {
     /// Print this one instead of writing them all.
     #[arg(value_enum, conflicts_with_all = ["out", "check"])]
     pub(crate) name: Option<crate::schema::Name>,
+    /// Print the TypeScript types instead of writing the files.
+    #[arg(long, conflicts_with_all = ["name", "out", "check"])]
+    pub(crate) ts: bool,
+    /// Bring the tables of this document up to date as well, or check them.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "ts"])]
+    pub(crate) docs: Option<PathBuf>,
+    /// Write nothing; say whether a client that was made for this protocol schema fits this server.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "ts", "out", "check", "docs"])]
+    pub(crate) against: Option<PathBuf>,
     /// The folder to write to, or to check.
     #[arg(long, value_name = "DIR", default_value = "schema")]
     pub(crate) out: PathBuf,
@@ -328,6 +337,11 @@ fn input(text: &str) -> Result<(InputName, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     let name = InputName::new(name).map_err(|error| error.to_string())?;
     Ok((name, value.to_owned()))
+}
+
+/// A number of things, one at least.
+fn count(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 1 to {}", u32::MAX))
 }
 
 /// A value written as it is on the wire.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flowdrive_client::RunningDrive;
 use flowdrive_protocol::event::Event;
-use flowdrive_protocol::ids::InputName;
+use flowdrive_protocol::ids::{AgentName, InputName};
 use flowdrive_protocol::method::{DriveParams, ListWorkflowsParams, ResumeParams, StopParams, WorkflowRef};
 use flowdrive_protocol::run::{DriveResult, StopMode};
 
@@ -26,6 +26,7 @@ const FORCED_GRACE: Duration = Duration::from_secs(3);
 pub(crate) async fn drive(args: DriveArgs) -> Result<u8, CliError> {
     Session::with(&args.place, async |session| {
         let (workflow, inputs) = selection(session, &args.workflow, &args.inputs).await?;
+        let agent = args.driving.agent.clone();
         let running = session.client.drive(DriveParams {
             workspace: session.place(),
             workflow: Some(workflow),
@@ -40,7 +41,7 @@ pub(crate) async fn drive(args: DriveArgs) -> Result<u8, CliError> {
             allow_unattested: args.driving.allow_unattested,
             work_done_token: None,
         });
-        conclude(session, running, args.place.json).await
+        conclude(session, running, args.place.json, agent.as_ref()).await
     })
     .await
 }
@@ -48,6 +49,7 @@ pub(crate) async fn drive(args: DriveArgs) -> Result<u8, CliError> {
 pub(crate) async fn resume(args: ResumeArgs) -> Result<u8, CliError> {
     Session::with(&args.place, async |session| {
         let run_id = runs::find(session, &args.run).await?;
+        let agent = args.driving.agent.clone();
         let running = session.client.resume(ResumeParams {
             workspace: session.place(),
             run_id,
@@ -60,7 +62,7 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<u8, CliError> {
             allow_unattested: args.driving.allow_unattested,
             work_done_token: None,
         });
-        conclude(session, running, args.place.json).await
+        conclude(session, running, args.place.json, agent.as_ref()).await
     })
     .await
 }
@@ -95,21 +97,28 @@ struct End {
 }
 
 /// Follows a drive to its end, tells of it, and gives the exit code.
-pub(crate) async fn conclude(session: &Session, running: RunningDrive, json: bool) -> Result<u8, CliError> {
+///
+/// `agent` is the one that was asked for.
+pub(crate) async fn conclude(
+    session: &Session,
+    running: RunningDrive,
+    json: bool,
+    agent: Option<&AgentName>,
+) -> Result<u8, CliError> {
     let started = Instant::now();
     let run_id = running.run_id.clone();
     let end = match follow(session, running).await {
         Err(CliError::Client(error)) if error.is_connection_loss() => {
             return Err(match &run_id {
-                Some(id) => CliError::Lost { error, resume: summary::resume_command(id, &session.flags) },
+                Some(id) => CliError::Lost { error, resume: summary::resume_command(id, &session.flags, agent) },
                 None => error.into(),
             });
         }
         other => other?,
     };
     let Some(result) = end.result else {
-        let next =
-            run_id.map_or_else(String::new, |id| format!("next: {}\n", summary::resume_command(&id, &session.flags)));
+        let command = run_id.map(|id| summary::resume_command(&id, &session.flags, agent));
+        let next = command.map_or_else(String::new, |command| format!("next: {command}\n"));
         output::err(&format!("stopped at once\n{next}"));
         return Ok(end.forced.unwrap_or(super::FAULT));
     };
@@ -130,6 +139,7 @@ pub(crate) async fn conclude(session: &Session, running: RunningDrive, json: boo
             elapsed: started.elapsed(),
             report: &session.shown(&result.report_path),
             flags: &session.flags,
+            agent,
         };
         output::out(&summary.render(Paint(output::out_colours())))?;
     }

@@ -74,7 +74,7 @@ impl CliError {
         }
         let hint = match self {
             Self::Usage { hint, .. } | Self::Fault { hint, .. } => Some(hint.clone()),
-            Self::Client(error) => error.hint(),
+            Self::Client(error) => error.hint().or_else(|| missing_input(&error.to_string())),
             Self::Lost { resume, .. } => Some(format!("what was accepted is kept; carry on with: {resume}")),
             Self::Io { .. } | Self::ReaderGone => None,
         };
@@ -83,6 +83,16 @@ impl CliError {
         }
         text
     }
+}
+
+/// How an input that the server misses is given here.
+fn missing_input(message: &str) -> Option<String> {
+    let names = message.split("Missing required input: ").skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c))).unwrap_or(rest.len());
+        (end > 0).then(|| format!("--input {}=...", &rest[..end]))
+    });
+    let flags: Vec<String> = names.collect();
+    (!flags.is_empty()).then(|| format!("add {}", flags.join(" ")))
 }
 
 /// `file:line, field x`, as far as known.
@@ -151,5 +161,17 @@ mod tests {
         assert!(text.ends_with("\nhint: what was accepted is kept; carry on with: flowdrive resume r\n"), "{text}");
         assert!(text.contains("  server: line 20\n") && text.contains("  server: line 13\n"), "{text}");
         assert!(!text.contains("line 12") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn a_missing_input_is_named_as_it_is_typed() {
+        let error = |message: &str| {
+            let (code, message) = (INVALID_PARAMS, message.to_owned());
+            CliError::Client(ClientError::Server { code, message, data: None }).text()
+        };
+        let text =
+            error("Missing required input: question\nMissing required input: repo-path (it was given, but empty)");
+        assert!(text.ends_with("hint: add --input question=... --input repo-path=...\n"), "{text}");
+        assert!(!error("Unknown input: x").contains("hint"));
     }
 }

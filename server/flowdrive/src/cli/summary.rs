@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use flowdrive_protocol::ids::RunId;
+use flowdrive_protocol::ids::{AgentName, RunId};
 use flowdrive_protocol::run::{DriveResult, RunStatus, RunView, TaskStatus};
 
 use super::format::{self, Paint, Tone};
@@ -21,6 +21,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) report: &'a str,
     /// Flags for the commands to type next.
     pub(crate) flags: &'a str,
+    /// The agent that was asked for.
+    pub(crate) agent: Option<&'a AgentName>,
 }
 
 /// The exit code that stands for a status.
@@ -33,9 +35,10 @@ pub(crate) const fn exit_code(status: RunStatus) -> u8 {
     }
 }
 
-/// The command that carries a run on.
-pub(crate) fn resume_command(run_id: &RunId, flags: &str) -> String {
-    format!("flowdrive resume {run_id}{flags}")
+/// The command that carries a run on, with the agent it was driven with.
+pub(crate) fn resume_command(run_id: &RunId, flags: &str, agent: Option<&AgentName>) -> String {
+    let agent = agent.map_or_else(String::new, |agent| format!(" --agent {}", format::shell(agent.as_str())));
+    format!("flowdrive resume {run_id}{flags}{agent}")
 }
 
 impl Summary<'_> {
@@ -95,7 +98,7 @@ impl Summary<'_> {
         let (run_id, flags) = (&self.result.run_id, self.flags);
         let open = self.run.is_some_and(|run| run.summary.open_feedback > 0);
         let feedback = format!("flowdrive feedback list {run_id}{flags}");
-        let resume = resume_command(run_id, flags);
+        let resume = resume_command(run_id, flags, self.agent);
         match self.result.status {
             RunStatus::Complete => {
                 // `report` reads no configuration.
@@ -155,7 +158,7 @@ mod tests {
 
     fn render(result: &DriveResult, run: Option<&RunView>, flags: &str) -> String {
         let elapsed = Duration::from_millis(12_300);
-        Summary { result, run, elapsed, report: ".cw/runs/w-1/report.md", flags }.render(Paint(false))
+        Summary { result, run, elapsed, report: ".cw/runs/w-1/report.md", flags, agent: None }.render(Paint(false))
     }
 
     #[test]
@@ -206,6 +209,13 @@ next:     flowdrive feedback list w-1 -w x
         }
         let stopped = result("blocked", &json!({"stopped": "graceful", "parkedWorkers": 1}));
         assert!(render(&stopped, Some(&run(1, 1)), "").contains("next:     flowdrive feedback list w-1\n"));
+    }
+
+    #[test]
+    fn a_run_is_carried_on_with_its_agent() {
+        let id = RunId::new("w-1").unwrap();
+        let agent = AgentName::new("mine").unwrap();
+        assert_eq!(resume_command(&id, " -w x", Some(&agent)), "flowdrive resume w-1 -w x --agent mine");
     }
 
     #[test]

@@ -1,41 +1,101 @@
-//! Findings and open feedback as an editor shows them: diagnostics at their place in the code, and what can be done about
-//! them there. Pure.
+//! Findings and open feedback as an editor shows them: diagnostics at their place in the code, as the file is now. Pure.
 //!
 //! Must not: read files, or know which run is the newest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use flowdrive_engine::accept::Lines;
+use flowdrive_engine::accept::standing::{Standing, standing};
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackSeverity, FeedbackStatus};
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::outcome::{Classification, Evidence, Finding, Severity};
-use flowdrive_protocol::run::TaskView;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use flowdrive_protocol::run::{TaskStatus, TaskView};
+use serde_json::Value;
 use tower_lsp::lsp_types::{
-    CodeAction, CodeActionKind, CodeActionOrCommand, Command, Diagnostic, DiagnosticRelatedInformation,
-    DiagnosticSeverity, Location, NumberOrString, Position, Range, Url,
+    CodeDescription, Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString, Position,
+    Range, Url,
 };
 
-use super::service::{OPEN_REPORT, RESOLVE_COMMAND};
+use super::offers::About;
 
 /// Who the diagnostics are from, as editors show it.
 const SOURCE: &str = "flowdrive";
 
 /// By file.
-pub(crate) type ByFile = BTreeMap<Url, Vec<Diagnostic>>;
+pub(crate) type ByFile = BTreeMap<Url, Vec<Mark>>;
 
-/// What a diagnostic is about; travels in its `data`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct About {
-    workspace: String,
-    run_id: RunId,
-    report_path: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    task_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    feedback_id: Option<String>,
+/// Files as they are now: `None` where one is gone. One that is not in it is not looked at.
+pub(crate) type Now = HashMap<Url, Option<Lines>>;
+
+/// Something to show at a place in a file.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mark {
+    /// As it was when the result was accepted.
+    diagnostic: Diagnostic,
+    /// The lines it cites, where it stands on lines.
+    cited: Option<Evidence>,
+    /// Further places, and what is cited there.
+    further: Vec<(Location, Evidence)>,
+}
+
+impl Mark {
+    /// The files whose change can change it, for one that stands in `file`.
+    pub(crate) fn cites<'a>(&'a self, file: &'a Url) -> impl Iterator<Item = &'a Url> {
+        let own = self.cited.iter().map(move |_| file);
+        own.chain(self.further.iter().map(|(location, _)| &location.uri))
+    }
+
+    /// As it is to be shown in `file` now: it follows lines that moved, and says so when they are no longer there.
+    pub(crate) fn shown(&self, file: &Url, now: &Now) -> Diagnostic {
+        let mut shown = self.diagnostic.clone();
+        let look = |evidence: &Evidence, file: &Url| {
+            now.get(file).map_or(Standing::AsCited, |lines| standing(evidence, lines.as_ref()))
+        };
+        if let Some(evidence) = &self.cited {
+            match look(evidence, file) {
+                Standing::AsCited => {}
+                Standing::Moved(first) => shown.range = moved(shown.range, first),
+                Standing::Stale => mark_stale(&mut shown, evidence),
+            }
+        }
+        let further: Vec<DiagnosticRelatedInformation> = self
+            .further
+            .iter()
+            .map(|(location, evidence)| {
+                let mut location = location.clone();
+                let mut message = "also here".to_owned();
+                match look(evidence, &location.uri) {
+                    Standing::AsCited => {}
+                    Standing::Moved(first) => location.range = moved(location.range, first),
+                    Standing::Stale => message.push_str(", but these lines have changed since"),
+                }
+                DiagnosticRelatedInformation { location, message }
+            })
+            .collect();
+        shown.related_information = (!further.is_empty()).then_some(further);
+        shown
+    }
+}
+
+fn moved(range: Range, first: u32) -> Range {
+    let more = range.end.line.saturating_sub(range.start.line);
+    let first = first.saturating_sub(1);
+    Range::new(Position::new(first, 0), Position::new(first.saturating_add(more), 0))
+}
+
+/// The least of severities, since nobody knows whether it still holds; and the reason. No tag: both there are would strike
+/// out or fade the code itself.
+fn mark_stale(diagnostic: &mut Diagnostic, evidence: &Evidence) {
+    diagnostic.severity = Some(DiagnosticSeverity::HINT);
+    diagnostic.message.push_str("\nStale: the cited lines have changed since");
+    if let Some(text) = evidence.text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+        diagnostic.message.push_str(&format!(" (then: `{text}`)"));
+    }
+    diagnostic.message.push('.');
+    if let Some(data) = diagnostic.data.as_mut() {
+        data["stale"] = Value::Bool(true);
+    }
 }
 
 /// A run, for placing what is said of it.
@@ -55,13 +115,24 @@ impl Run<'_> {
         Url::from_file_path(joined).ok()
     }
 
-    fn about(&self, task: Option<String>, feedback: Option<String>) -> Option<Value> {
+    fn report_path(&self) -> PathBuf {
+        Path::new(self.workspace).join(self.report)
+    }
+
+    /// Where the reader finds more.
+    fn description(&self) -> Option<CodeDescription> {
+        Url::from_file_path(self.report_path()).ok().map(|href| CodeDescription { href })
+    }
+
+    fn about(&self, task: Option<String>, feedback: Option<String>, settled_by: Vec<String>) -> Option<Value> {
         let about = About {
             workspace: self.workspace.to_owned(),
             run_id: self.id.clone(),
-            report_path: Path::new(self.workspace).join(self.report).display().to_string(),
+            report_path: self.report_path().display().to_string(),
             task_id: task,
             feedback_id: feedback,
+            settled_by,
+            stale: false,
         };
         serde_json::to_value(about).ok()
     }
@@ -71,29 +142,34 @@ impl Run<'_> {
 pub(crate) fn add_findings(run: Run<'_>, tasks: &[TaskView], to: &mut ByFile) {
     for task in tasks {
         for finding in task.findings.iter().filter(|finding| finding.classification != Classification::NonIssue) {
-            let mut places = finding.evidence.iter().filter_map(|evidence| place(run, evidence));
-            let Some(first) = places.next() else { continue };
-            let others: Vec<DiagnosticRelatedInformation> = places
-                .filter(|_| run.related)
-                .map(|location| DiagnosticRelatedInformation { location, message: "also here".to_owned() })
-                .collect();
+            let mut places = finding.evidence.iter().filter_map(|evidence| Some((place(run, evidence)?, evidence)));
+            let Some((first, cited)) = places.next() else { continue };
+            let further = places.filter(|_| run.related).map(|(location, cited)| (location, cited.clone()));
             let diagnostic = Diagnostic {
                 range: first.range,
                 severity: Some(finding_severity(finding.severity)),
                 code: Some(NumberOrString::String(finding.id.clone())),
+                code_description: run.description(),
                 source: Some(SOURCE.to_owned()),
                 message: claim(finding, task),
-                related_information: (!others.is_empty()).then_some(others),
-                data: run.about(Some(task.id.to_string()), None),
+                data: run.about(Some(task.id.to_string()), None, Vec::new()),
                 ..Diagnostic::default()
             };
-            to.entry(first.uri).or_default().push(diagnostic);
+            let mark = Mark { diagnostic, cited: Some(cited.clone()), further: further.collect() };
+            to.entry(first.uri).or_default().push(mark);
         }
     }
 }
 
+/// The accepted tasks that bring evidence: their verdicts can settle a record of feedback.
+pub(crate) fn settlers(tasks: &[TaskView]) -> Vec<String> {
+    let brings_evidence = |task: &&TaskView| task.findings.iter().any(|finding| !finding.evidence.is_empty());
+    let accepted = tasks.iter().filter(|task| task.status == TaskStatus::Completed);
+    accepted.filter(brings_evidence).map(|task| task.id.to_string()).collect()
+}
+
 /// Adds open feedback: at the file at fault, else at the top of the report.
-pub(crate) fn add_feedback(run: Run<'_>, records: &[FeedbackRecord], to: &mut ByFile) {
+pub(crate) fn add_feedback(run: Run<'_>, records: &[FeedbackRecord], settlers: &[String], to: &mut ByFile) {
     let open = |record: &&FeedbackRecord| matches!(record.status, FeedbackStatus::Open | FeedbackStatus::Tasked);
     for record in records.iter().filter(open) {
         let Some(uri) = record.path.as_deref().and_then(|path| run.address(path)).or_else(|| run.address(run.report))
@@ -110,15 +186,16 @@ pub(crate) fn add_feedback(run: Run<'_>, records: &[FeedbackRecord], to: &mut By
             range: lines(1, 1),
             severity: Some(severity),
             code: Some(NumberOrString::String(record.code.clone())),
+            code_description: run.description(),
             source: Some(SOURCE.to_owned()),
             message: match &task {
                 Some(task) => format!("{task} waits for you: {}", record.message),
                 None => format!("the run waits for you: {}", record.message),
             },
-            data: run.about(task, Some(record.id.to_string())),
+            data: run.about(task, Some(record.id.to_string()), settlers.to_vec()),
             ..Diagnostic::default()
         };
-        to.entry(uri).or_default().push(diagnostic);
+        to.entry(uri).or_default().push(Mark { diagnostic, cited: None, further: Vec::new() });
     }
 }
 
@@ -155,39 +232,12 @@ fn lines(first: u32, last: u32) -> Range {
     Range { start: Position::new(first - 1, 0), end: Position::new(last.max(first), 0) }
 }
 
-/// What can be done about the diagnostics that touch a range.
-pub(crate) fn actions(diagnostics: &[Diagnostic], range: Range) -> Vec<CodeActionOrCommand> {
-    let touches = |diagnostic: &&Diagnostic| diagnostic.range.start <= range.end && range.start <= diagnostic.range.end;
-    let mut actions = Vec::new();
-    for diagnostic in diagnostics.iter().filter(touches) {
-        let about = diagnostic.data.clone().and_then(|data| serde_json::from_value::<About>(data).ok());
-        let Some(about) = about else { continue };
-        let mut offer = |title: String, command: &str, argument: Value| {
-            actions.push(CodeActionOrCommand::CodeAction(CodeAction {
-                title: title.clone(),
-                kind: Some(CodeActionKind::QUICKFIX),
-                diagnostics: Some(vec![diagnostic.clone()]),
-                command: Some(Command { title, command: command.to_owned(), arguments: Some(vec![argument]) }),
-                ..CodeAction::default()
-            }));
-        };
-        if let Some(feedback) = &about.feedback_id {
-            let what = about.task_id.as_deref().unwrap_or("the run");
-            for (title, resolution) in [
-                (format!("Flowdrive: try {what} again"), "retry"),
-                (format!("Flowdrive: reject, and leave {what} as it is"), "rejected"),
-            ] {
-                let argument = json!({"workspace": about.workspace, "runId": about.run_id, "feedbackId": feedback, "resolution": resolution});
-                offer(title, RESOLVE_COMMAND, argument);
-            }
-        }
-        offer("Flowdrive: open the report".to_owned(), OPEN_REPORT, json!({ "path": about.report_path }));
-    }
-    actions
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use tower_lsp::lsp_types::{CodeActionOrCommand, Command};
+
+    use super::super::offers::actions;
     use super::*;
 
     const RUN: &str = "r";
@@ -217,6 +267,11 @@ mod tests {
         .unwrap()
     }
 
+    fn shown_in(by_file: &ByFile, path: &str, now: &Now) -> Vec<Diagnostic> {
+        let file = address(path);
+        by_file[&file].iter().map(|mark| mark.shown(&file, now)).collect()
+    }
+
     fn address(path: &str) -> Url {
         Url::from_file_path(path).unwrap()
     }
@@ -232,22 +287,62 @@ mod tests {
         let mut by_file = ByFile::new();
         with_run(|run| add_findings(run, &[task], &mut by_file));
         assert_eq!(by_file.keys().collect::<Vec<_>>(), [&address("/ws/src/a b.rs")]);
-        let shown = &by_file[&address("/ws/src/a b.rs")][0];
+        let shown = shown_in(&by_file, "/ws/src/a b.rs", &Now::new()).remove(0);
         assert_eq!(shown.message, "P1: no limit (map:a)");
         assert_eq!(shown.severity, Some(DiagnosticSeverity::WARNING));
         assert_eq!(shown.range, Range::new(Position::new(9, 0), Position::new(12, 0)));
         let related = &shown.related_information.as_ref().unwrap()[0].location;
         assert_eq!((&related.uri, related.range.start.line), (&address("/ws/src/c.rs"), 2));
+        let report = shown.code_description.as_ref().unwrap().href.to_file_path().unwrap();
+        assert_eq!(report, Path::new("/ws/.cw/runs/r/report.md"));
+    }
+
+    #[test]
+    fn a_finding_follows_its_lines_and_says_when_they_are_gone() {
+        let cited = |path: &str, text: &str, line: u32| {
+            let (digest, first) = Lines::of(text.to_owned()).cite((line, line)).unwrap();
+            json!({"locator": path, "kind": "file", "path": path, "line": line, "digest": digest, "text": first})
+        };
+        let task = task(&json!([{"id": "f", "summary": "no limit", "classification": "real", "severity": "P0",
+            "evidence": [cited("a.rs", "x\ny = \u{1f980};\n", 2), cited("b.rs", "z\n", 1)]}]));
+        let mut by_file = ByFile::new();
+        with_run(|run| add_findings(run, &[task], &mut by_file));
+        let file = address("/ws/a.rs");
+        let cites: Vec<&Url> = by_file[&file][0].cites(&file).collect();
+        assert_eq!(cites, [&file, &address("/ws/b.rs")]);
+        for (a, b, line, severity, stale, further) in [
+            (Some("x\ny = \u{1f980};\n"), Some("z\n"), 1, DiagnosticSeverity::ERROR, false, "also here"),
+            (Some("\n\nx\ny = \u{1f980};\n"), Some("z\n"), 3, DiagnosticSeverity::ERROR, false, "also here"),
+            (
+                Some("x\ny = 2;\n"),
+                Some("w\n"),
+                1,
+                DiagnosticSeverity::HINT,
+                true,
+                "also here, but these lines have changed since",
+            ),
+            (None, None, 1, DiagnosticSeverity::HINT, true, "also here, but these lines have changed since"),
+        ] {
+            let lines = |text: Option<&str>| text.map(|text| Lines::of(text.to_owned()));
+            let now = Now::from([(file.clone(), lines(a)), (address("/ws/b.rs"), lines(b))]);
+            let shown = shown_in(&by_file, "/ws/a.rs", &now).remove(0);
+            assert_eq!((shown.range.start.line, shown.severity), (line, Some(severity)), "{a:?}");
+            assert_eq!(shown.range.end, Position::new(line + 1, 0));
+            assert_eq!(shown.message.contains("Stale") && shown.message.contains("\u{1f980}"), stale, "{a:?}");
+            assert_eq!(About::of(&shown).unwrap().stale, stale);
+            assert_eq!(shown.related_information.unwrap()[0].message, further);
+            assert_eq!(shown.tags, None, "a tag would strike out or fade the code");
+        }
     }
 
     #[test]
     fn feedback_is_shown_while_it_is_open_and_can_be_answered_there() {
         let mut by_file = ByFile::new();
         let records = [record("open", Some("src/a.rs")), record("open", None), record("resolved", None)];
-        with_run(|run| add_feedback(run, &records, &mut by_file));
-        let report = address("/ws/.cw/runs/r/report.md");
+        with_run(|run| add_feedback(run, &records, &["map:b".to_owned()], &mut by_file));
         assert_eq!(by_file.values().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
-        let offered = actions(&by_file[&report], Range::default());
+        let shown = shown_in(&by_file, "/ws/.cw/runs/r/report.md", &Now::new());
+        let offered = actions(&shown, Range::default());
         let commands: Vec<&Command> = offered
             .iter()
             .filter_map(|offer| match offer {
@@ -256,11 +351,18 @@ mod tests {
             })
             .collect();
         let names: Vec<&str> = commands.iter().map(|command| command.command.as_str()).collect();
-        assert_eq!(names, ["flowdrive.resolveFeedback", "flowdrive.resolveFeedback", "flowdrive.openReport"]);
+        let resolve = "flowdrive.resolveFeedback";
+        assert_eq!(names, [resolve, resolve, resolve, "flowdrive.openReport"]);
+        let settled = &commands[1].arguments.as_ref().unwrap()[0];
+        assert_eq!((&settled["resolution"], &settled["nodeId"]), (&json!("resolved"), &json!("r:verifier:map:b")));
         let argument = &commands[0].arguments.as_ref().unwrap()[0];
         assert_eq!(argument, &json!({"workspace": "/ws", "runId": "r", "feedbackId": "f1", "resolution": "retry"}));
         assert!(serde_json::from_value::<flowdrive_protocol::method::ResolveFeedbackParams>(argument.clone()).is_ok());
         let elsewhere = Range::new(Position::new(50, 0), Position::new(50, 3));
-        assert!(actions(&by_file[&report], elsewhere).is_empty());
+        assert!(actions(&shown, elsewhere).is_empty());
+        let titles: Vec<String> =
+            super::super::offers::lenses(&shown).into_iter().map(|lens| lens.command.unwrap().title).collect();
+        assert_eq!(titles.len(), 4, "{titles:?}");
+        assert_eq!(titles[0], "Flowdrive: 1 waits for you");
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -23,10 +24,10 @@ use tower_lsp::lsp_types::request::WorkDoneProgressCreate;
 use tower_lsp::lsp_types::{NumberOrString, WorkDoneProgressCreateParams};
 
 use super::backend::{Backend, Driving};
-use super::fault;
 use super::outbox::{CatchUp, Outbox, Render, Source, notification};
 use super::progress::Tracker;
 use super::publisher::Publisher;
+use super::{documents, fault};
 
 /// What the client asked to be told, and can show.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +36,8 @@ pub(crate) struct Wishes {
     pub(crate) opt_out: HashSet<EventKind>,
     /// Whether it lets the server open a progress display.
     pub(crate) creates_progress: bool,
+    /// Whether it can show documents, and wants the report shown when a drive has ended.
+    pub(crate) show_report: bool,
 }
 
 /// The drives under way. Clones share them.
@@ -113,7 +116,7 @@ impl Drives {
         let cancel = CancellationToken::new();
         self.live().insert(number, Live { sink: sink.clone(), cancel: cancel.clone() });
         let (answer, answered) = oneshot::channel();
-        tokio::spawn(self.clone().conduct(params, sink, cancel.clone(), wishes.creates_progress, answer));
+        tokio::spawn(self.clone().conduct(params, sink, cancel.clone(), wishes.clone(), answer));
         // A cancelled request is a dropped future.
         let guard = cancel.clone().drop_guard();
         tokio::select! {
@@ -131,11 +134,11 @@ impl Drives {
         params: DriveParams,
         sink: Arc<Sink>,
         cancel: CancellationToken,
-        create: bool,
+        wishes: Wishes,
         answer: oneshot::Sender<Result<Value, Error>>,
     ) {
         let number = sink.source.drive;
-        let work = self.see_through(params, &sink, &cancel, create);
+        let work = self.see_through(params, &sink, &cancel, &wishes);
         let result = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(defect("drive")));
         let fallback = match &result {
             Ok(_) => "ended".to_owned(),
@@ -152,12 +155,13 @@ impl Drives {
         params: DriveParams,
         sink: &Arc<Sink>,
         cancel: &CancellationToken,
-        create: bool,
+        wishes: &Wishes,
     ) -> Result<Value, Error> {
+        let workspace = params.workspace.clone().unwrap_or_default();
         let started = self.shared.backend.drive(params, sink.clone()).await;
         let driving: Arc<dyn Driving> = started.map_err(|error| fault::from_engine(&error))?;
         sink.name(driving.run_id());
-        if create && !sink.has_any_token() {
+        if wishes.creates_progress && !sink.has_any_token() {
             self.create_progress(sink.clone());
         }
         let mut finished = driving.finished();
@@ -170,6 +174,10 @@ impl Drives {
             }
         };
         let result = result.map_err(|error| fault::from_engine(&error))?;
+        // Who stopped it is not waiting for a report.
+        if wishes.show_report && result.stopped.is_none() {
+            documents::show(&self.shared.client, &Path::new(&workspace).join(&result.report_path));
+        }
         serde_json::to_value(result).map_err(|_| defect("drive"))
     }
 

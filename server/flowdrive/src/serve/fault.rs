@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 
 use super::message;
+use super::service::METHODS;
 
 /// An engine's fault, as the client is told.
 pub(crate) fn from_engine(error: &EngineError) -> Error {
@@ -22,19 +23,15 @@ pub(crate) fn of_kind(kind: ErrorKind, message: impl Into<String>, hint: impl In
     from_engine(&EngineError::new(kind, message, hint))
 }
 
-/// Reads a value, or says which field does not fit and why.
-///
-/// # Errors
-/// The field's path (empty for the value itself) and the reason.
-pub(crate) fn decode<T: DeserializeOwned>(value: Value) -> Result<T, (String, String)> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path };
-        (path, error.into_inner().to_string())
-    })
+/// The path of the field that does not fit (empty for the value itself), and the reason.
+fn broken(error: serde_path_to_error::Error<serde_json::Error>) -> (String, String) {
+    let path = error.path().to_string();
+    let path = if path == "." { String::new() } else { path };
+    (path, error.into_inner().to_string())
 }
 
-/// Reads the parameters of a method.
+/// Reads the parameters of a method. What it does not know is passed over, for a client may be newer, and logged, for it
+/// may be a slip.
 ///
 /// # Errors
 /// "Invalid params", naming the field.
@@ -42,7 +39,14 @@ pub(crate) fn params<T: DeserializeOwned>(method: &str, value: Value) -> Result<
     if !value.is_object() {
         return Err(message::fault(ErrorCode::InvalidParams, format!("`{method}` takes one object as its params")));
     }
-    decode(value).map_err(|(field, reason)| {
+    let mut unknown = Vec::new();
+    let mut note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
+    let read = serde_path_to_error::deserialize(serde_ignored::Deserializer::new(value, &mut note));
+    // The Language Server Protocol's own grow with every version of it.
+    if !unknown.is_empty() && METHODS.contains(&method) {
+        tracing::warn!(method, fields = %unknown.join(", "), "unknown params were passed over");
+    }
+    read.map_err(broken).map_err(|(field, reason)| {
         let place = if field.is_empty() { String::new() } else { format!(" `{field}`:") };
         let data = (!field.is_empty()).then(|| json!({ "field": field }));
         let text = format!("`{method}` params:{place} {reason}");

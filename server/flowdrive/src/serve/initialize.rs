@@ -8,9 +8,10 @@ use flowdrive_protocol::{MIN_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use serde_json::{Map, Value, json};
 use tower_lsp::jsonrpc::Result;
 use tower_lsp::lsp_types::{
-    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, ExecuteCommandOptions, InitializeParams,
-    InitializeResult, OneOf, PositionEncodingKind, ServerCapabilities, ServerInfo, Url, WorkDoneProgressOptions,
-    WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
+    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CodeLensOptions, ExecuteCommandOptions,
+    InitializeParams, InitializeResult, OneOf, PositionEncodingKind, SaveOptions, ServerCapabilities, ServerInfo,
+    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, Url,
+    WorkDoneProgressOptions, WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 
 use super::{fault, service};
@@ -25,9 +26,18 @@ pub(crate) fn tolerant(params: Option<Value>) -> Value {
     };
     let said = object.remove("capabilities").unwrap_or_default();
     let mut used = Map::new();
-    if let Some(Value::Bool(progress)) = said.pointer("/window/workDoneProgress") {
-        used.insert("window".into(), json!({ "workDoneProgress": progress }));
-    }
+    let said_so = |pointer: &str| said.pointer(pointer) == Some(&Value::Bool(true));
+    let shows = said_so("/window/showDocument/support");
+    let window =
+        json!({ "workDoneProgress": said_so("/window/workDoneProgress"), "showDocument": { "support": shows } });
+    used.insert("window".into(), window);
+    let registers = said_so("/workspace/didChangeConfiguration/dynamicRegistration");
+    let workspace = json!({
+        "configuration": said_so("/workspace/configuration"),
+        "didChangeConfiguration": { "dynamicRegistration": registers },
+        "codeLens": { "refreshSupport": said_so("/workspace/codeLens/refreshSupport") },
+    });
+    used.insert("workspace".into(), workspace);
     if let Some(Value::Object(diagnostics)) = said.pointer("/textDocument/publishDiagnostics") {
         let related = diagnostics.get("relatedInformation").and_then(Value::as_bool).unwrap_or(false);
         used.insert("textDocument".into(), json!({ "publishDiagnostics": { "relatedInformation": related } }));
@@ -52,22 +62,55 @@ pub(crate) fn options(options: &Value) -> Result<Config> {
     from_value(options).map_err(|error| fault::from_engine(&error.into()))
 }
 
+/// The configuration in an answer to `workspace/configuration`, and whether agents in it were passed over. Editors lay the
+/// settings of a folder over the user's own before they answer, and a folder must not say which programs are run: agents
+/// come from `initializationOptions`, from the user's file, or from a client that pushes them.
+///
+/// # Errors
+/// `config-invalid`, naming the field.
+pub(crate) fn pulled(answer: &Value) -> Result<(Config, bool)> {
+    let taken = |name: &&str| !answer[*name].is_null() && answer[*name] != "";
+    let known = ["defaultAgent", "maxConcurrentAgents", "notifications"].into_iter().filter(taken);
+    let kept: Map<String, Value> = known.map(|name| (name.to_owned(), answer[name].clone())).collect();
+    let agents = answer["agents"].as_object().is_some_and(|agents| !agents.is_empty());
+    Ok((options(&Value::Object(kept))?, agents))
+}
+
+/// A pulled configuration over one that the client chose to send.
+pub(crate) fn laid_over(sent: &Config, pulled: Config) -> Config {
+    Config {
+        default_agent: pulled.default_agent.or_else(|| sent.default_agent.clone()),
+        max_concurrent_agents: pulled.max_concurrent_agents.or(sent.max_concurrent_agents),
+        notifications: pulled.notifications.or_else(|| sent.notifications.clone()),
+        ..sent.clone()
+    }
+}
+
 /// What the server needs to know of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// The folder that requests without a workspace are about.
-    pub(crate) workspace: Option<String>,
+    /// The open folders.
+    pub(crate) folders: Vec<String>,
     /// Whether the server may open progress displays.
     pub(crate) creates_progress: bool,
     /// Whether the client shows diagnostics; and if so, whether also their further places.
     pub(crate) shows_diagnostics: Option<bool>,
+    /// Whether it shows documents when asked to.
+    pub(crate) shows_documents: bool,
+    /// Whether it answers what its configuration is.
+    pub(crate) answers_configuration: bool,
+    /// Whether it can be asked to tell of changes of its configuration.
+    pub(crate) registers_configuration: bool,
+    /// Whether it asks for code lenses again when told to.
+    pub(crate) refreshes_lenses: bool,
     /// How positions in a line are counted.
     pub(crate) position_encoding: PositionEncodingKind,
 }
 
 /// Reads them.
 pub(crate) fn facts(params: &InitializeParams) -> Facts {
-    let folder = params.workspace_folders.iter().flatten().find_map(|folder| path(&folder.uri));
+    let folders: Vec<String> =
+        params.workspace_folders.iter().flatten().filter_map(|folder| path(&folder.uri)).collect();
     #[allow(deprecated, reason = "older clients name their folder in no other way")]
     let root = || params.root_uri.as_ref().and_then(path).or_else(|| params.root_path.clone());
     let capabilities = &params.capabilities;
@@ -76,8 +119,16 @@ pub(crate) fn facts(params: &InitializeParams) -> Facts {
     let documents = capabilities.text_document.as_ref();
     let diagnostics = documents.and_then(|documents| documents.publish_diagnostics.as_ref());
     let utf8 = encodings.is_some_and(|known| known.contains(&PositionEncodingKind::UTF8));
+    let workspace = capabilities.workspace.as_ref();
+    let changes = workspace.and_then(|workspace| workspace.did_change_configuration);
     Facts {
-        workspace: folder.or_else(root),
+        folders: if folders.is_empty() { root().into_iter().collect() } else { folders },
+        shows_documents: window.and_then(|window| window.show_document.as_ref()).is_some_and(|shown| shown.support),
+        answers_configuration: workspace.and_then(|workspace| workspace.configuration).unwrap_or(false),
+        registers_configuration: changes.and_then(|changes| changes.dynamic_registration).unwrap_or(false),
+        refreshes_lenses: workspace
+            .and_then(|workspace| workspace.code_lens.as_ref()?.refresh_support)
+            .unwrap_or(false),
         creates_progress: window.and_then(|window| window.work_done_progress).unwrap_or(false),
         shows_diagnostics: diagnostics.map(|shown| shown.related_information.unwrap_or(false)),
         position_encoding: if utf8 { PositionEncodingKind::UTF8 } else { PositionEncodingKind::UTF16 },
@@ -93,6 +144,14 @@ pub(crate) fn path(uri: &Url) -> Option<String> {
 pub(crate) fn result(position_encoding: PositionEncodingKind) -> InitializeResult {
     let capabilities = ServerCapabilities {
         position_encoding: Some(position_encoding),
+        // No text is synchronised; a save tells that a file has changed.
+        text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
+            open_close: Some(false),
+            change: Some(TextDocumentSyncKind::NONE),
+            save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) })),
+            ..TextDocumentSyncOptions::default()
+        })),
+        code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
         code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
             code_action_kinds: Some(vec![CodeActionKind::QUICKFIX]),
             work_done_progress_options: WorkDoneProgressOptions { work_done_progress: None },
@@ -133,29 +192,45 @@ mod tests {
             "capabilities": {
                 "window": {"workDoneProgress": true, "later": 1},
                 "general": {"positionEncodings": ["utf-16", "utf-64", 7]},
-                "workspace": {"workspaceEdit": {"failureHandling": "never-heard-of"}},
+                "workspace": {"workspaceEdit": {"failureHandling": "never-heard-of"}, "configuration": true},
             },
         });
         assert!(serde_json::from_value::<InitializeParams>(params.clone()).is_err(), "or the test shows nothing");
         let facts = facts(&read(params));
-        assert!(facts.creates_progress);
+        assert!(facts.creates_progress && facts.answers_configuration && !facts.shows_documents);
         assert_eq!(facts.position_encoding, PositionEncodingKind::UTF16);
     }
 
     #[test]
-    fn the_workspace_is_the_first_folder_else_the_root() {
-        for (params, workspace) in [
+    fn the_folders_are_those_that_are_open_else_the_root() {
+        let folder = |uri: &str| json!({"uri": uri, "name": "x"});
+        for (params, folders) in [
             (
-                json!({"rootUri": "file:///r", "workspaceFolders": [{"uri": "file:///a%20b", "name": "a"}]}),
-                Some("/a b"),
+                json!({"rootUri": "file:///r", "workspaceFolders": [folder("file:///a%20b"), folder("file:///c")]}),
+                &["/a b", "/c"][..],
             ),
-            (json!({"rootUri": "file:///r", "workspaceFolders": []}), Some("/r")),
-            (json!({"rootPath": "/p"}), Some("/p")),
-            (json!({"rootUri": "untitled:x"}), None),
-            (json!({}), None),
+            (json!({"rootUri": "file:///r", "workspaceFolders": []}), &["/r"]),
+            (json!({"rootPath": "/p"}), &["/p"]),
+            (json!({"rootUri": "untitled:x"}), &[]),
+            (json!({}), &[]),
         ] {
-            assert_eq!(facts(&read(params.clone())).workspace.as_deref(), workspace, "{params}");
+            assert_eq!(facts(&read(params.clone())).folders, folders, "{params}");
         }
+    }
+
+    #[test]
+    fn what_an_editor_answers_cannot_say_which_programs_are_run() {
+        let answer = json!({"serverPath": "", "agents": {"evil": {"command": ["/bin/false"]}}, "defaultAgent": "mine",
+            "notifications": {"showReport": true}});
+        let (config, passed_over) = pulled(&answer).unwrap();
+        assert!(passed_over && config.agents.is_empty(), "{config:?}");
+        let sent = options(&json!({"agents": {"mine": {"preset": "claude"}}, "maxConcurrentAgents": 3})).unwrap();
+        let laid = laid_over(&sent, config);
+        assert_eq!((laid.agents.len(), laid.max_concurrent_agents), (1, sent.max_concurrent_agents));
+        assert_eq!(laid.default_agent.unwrap().as_str(), "mine");
+        assert!(laid.notifications.unwrap().show_report);
+        assert_eq!(pulled(&Value::Null).unwrap(), (Config::default(), false));
+        assert_eq!(pulled(&json!({"defaultAgent": "", "maxConcurrentAgents": 0})).unwrap_err().code.code(), -32021);
     }
 
     #[test]

@@ -6,6 +6,9 @@
 use serde_json::{Map, Number, Value};
 use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Response};
 
+/// From here on, 2 to the 53rd, not every whole number is a float.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// The id of a request, as the client gave it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum RequestId {
@@ -16,9 +19,12 @@ pub(crate) enum RequestId {
 }
 
 impl RequestId {
-    /// The id in a JSON value, if it can be one.
+    /// The id in a JSON value, if it can be one. A number that cannot be given back as it came is none: reading has
+    /// rounded it already.
     pub(crate) fn from_value(value: &Value) -> Option<Self> {
+        let rounded = |number: &Number| number.is_f64() && number.as_f64().is_none_or(|float| float.abs() >= EXACT);
         match value {
+            Value::Number(number) if rounded(number) => None,
             Value::Number(number) => Some(Self::Number(number.clone())),
             Value::String(text) => Some(Self::Text(text.clone())),
             _ => None,
@@ -102,7 +108,9 @@ fn classify(value: Value) -> Message {
 
 fn call(has_id: bool, known: Option<RequestId>, method: String, params: Option<Value>) -> Message {
     if has_id && known.is_none() {
-        return Message::Invalid(None, invalid_request("`id` must be a number or a string"));
+        let why =
+            "`id` must be a string, or a number that can be given back as it came (a whole one of at most 64 bits)";
+        return Message::Invalid(None, invalid_request(why));
     }
     let params = match params {
         None | Some(Value::Null) => None,
@@ -214,6 +222,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"method":"m","params":1}"#, -32600, Some(json!(7)), "`params`"),
             (r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, -32600, None, "`id`"),
             (r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#, -32600, None, "`id`"),
+            (r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"m"}"#, -32600, None, "64 bits"),
+            (r#"{"jsonrpc":"2.0","id":-9007199254740993.0,"method":"m"}"#, -32600, None, "64 bits"),
             (r#"{"jsonrpc":"2.0","id":7}"#, -32600, Some(json!(7)), "neither"),
         ] {
             let Message::Invalid(found, error) = single(text) else { panic!("{text}") };
@@ -224,7 +234,8 @@ mod tests {
 
     #[test]
     fn answers_keep_ids_as_they_came() {
-        for id in [json!(1), json!("1"), json!(1.5), json!(u64::MAX)] {
+        for id in [json!(1), json!("1"), json!(1.5), json!(u64::MAX), json!(i64::MIN), json!(9_007_199_254_740_993_u64)]
+        {
             let answer = encode_answer(RequestId::from_value(&id), Ok(Value::Null));
             assert_eq!(answer, json!({"jsonrpc": "2.0", "id": id, "result": null}));
         }

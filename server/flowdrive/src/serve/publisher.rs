@@ -9,21 +9,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flowdrive_engine::EngineError;
+use flowdrive_engine::accept::Lines;
 use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::method::{ListFeedbackParams, ShowRunParams};
 use serde_json::json;
 use tokio::sync::Notify;
-use tower_lsp::lsp_types::{CodeActionOrCommand, Diagnostic, Range, Url};
+use tower_lsp::lsp_types::{CodeActionOrCommand, CodeLens, Diagnostic, Range, Url};
 
 use super::backend::Backend;
-use super::diagnostics::{self, ByFile, Run};
+use super::diagnostics::{self, ByFile, Mark, Now, Run};
+use super::offers;
 use super::outbox::Outbox;
 
 /// Changes within this time are read together.
 const GATHER: Duration = Duration::from_millis(200);
 /// Tasks read at once.
 const PAGE: u32 = 1000;
+/// Larger files are not looked at again.
+const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// A run: its workspace and its id.
 type Key = (String, RunId);
@@ -44,14 +48,18 @@ struct Shared {
     mode: AtomicU8,
     marked: Mutex<BTreeSet<Key>>,
     wake: Notify,
+    /// Told when what stands above the lines of files has changed.
+    lenses: Notify,
     shown: Mutex<Shown>,
 }
 
 #[derive(Default)]
 struct Shown {
     runs: BTreeMap<Key, Showing>,
-    /// Files whose diagnostics changed since they were last published.
+    /// Files whose diagnostics may have changed since they were last published.
     changed: BTreeSet<Url>,
+    /// What the client was told last, where it was something.
+    published: BTreeMap<Url, Vec<Diagnostic>>,
 }
 
 /// What is shown of one run.
@@ -80,8 +88,35 @@ impl Shown {
         self.changed.extend(changed);
     }
 
-    fn of_file(&self, file: &Url) -> Vec<Diagnostic> {
+    fn of_file(&self, file: &Url) -> Vec<Mark> {
         self.runs.values().filter_map(|showing| showing.files.get(file)).flatten().cloned().collect()
+    }
+
+    /// A file was changed: what cites lines of it may be shown differently now.
+    fn touch(&mut self, file: &Url) {
+        let files = self.runs.values().flat_map(|showing| &showing.files);
+        let cites =
+            |(at, marks): &(&Url, &Vec<Mark>)| marks.iter().any(|mark| mark.cites(at).any(|cited| cited == file));
+        let touched: Vec<Url> = files.filter(cites).map(|(at, _)| at.clone()).collect();
+        self.changed.extend(touched);
+    }
+
+    /// Takes over what a file is to be shown with. False when that is what the client was told last.
+    fn publish(&mut self, file: &Url, diagnostics: &[Diagnostic]) -> bool {
+        let before = self.published.get(file).map_or(&[][..], Vec::as_slice);
+        if before == diagnostics {
+            return false;
+        }
+        if diagnostics.is_empty() {
+            self.published.remove(file);
+        } else {
+            self.published.insert(file.clone(), diagnostics.to_vec());
+        }
+        true
+    }
+
+    fn published(&self, file: &Url) -> &[Diagnostic] {
+        self.published.get(file).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -93,6 +128,7 @@ impl Publisher {
             mode: AtomicU8::new(OFF),
             marked: Mutex::default(),
             wake: Notify::new(),
+            lenses: Notify::new(),
             shown: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -147,7 +183,25 @@ impl Publisher {
 
     /// What can be done at a place in a file.
     pub(crate) fn actions(&self, file: &Url, range: Range) -> Vec<CodeActionOrCommand> {
-        diagnostics::actions(&self.shown().of_file(file), range)
+        offers::actions(self.shown().published(file), range)
+    }
+
+    /// What stands above the lines of a file.
+    pub(crate) fn lenses(&self, file: &Url) -> Vec<CodeLens> {
+        offers::lenses(self.shown().published(file))
+    }
+
+    /// Returns when lenses have changed.
+    pub(crate) async fn lenses_changed(&self) {
+        self.shared.lenses.notified().await;
+    }
+
+    /// A file was saved: findings in it may have lost, or found again, what they stand on.
+    pub(crate) fn saved(&self, file: &Url) {
+        if self.is_on() {
+            self.shown().touch(file);
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Publishes, for as long as the server runs.
@@ -166,13 +220,26 @@ impl Publisher {
                 }
             }
             let files = std::mem::take(&mut self.shown().changed);
+            let mut now = Now::new();
+            let mut told = false;
             for file in files {
                 // Not more than the client takes.
                 self.shared.outbox.room().await;
-                let diagnostics = self.shown().of_file(&file);
+                let marks = self.shown().of_file(&file);
+                for cited in marks.iter().flat_map(|mark| mark.cites(&file)) {
+                    look(cited, &mut now).await;
+                }
+                let diagnostics: Vec<Diagnostic> = marks.iter().map(|mark| mark.shown(&file, &now)).collect();
+                if !self.shown().publish(&file, &diagnostics) {
+                    continue;
+                }
+                told = true;
                 let params = json!({"uri": file, "diagnostics": diagnostics});
                 let message = json!({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params});
                 self.shared.outbox.answer(&message);
+            }
+            if told {
+                self.shared.lenses.notify_one();
             }
         }
     }
@@ -180,6 +247,7 @@ impl Publisher {
     async fn read(&self, key: &Key) -> Result<ByFile, EngineError> {
         let related = self.shared.mode.load(Ordering::Relaxed) == WITH_RELATED;
         let mut by_file = ByFile::new();
+        let mut settlers = Vec::new();
         let mut offset = 0;
         loop {
             let params = ShowRunParams {
@@ -193,14 +261,34 @@ impl Publisher {
             let view = self.shared.backend.show_run(params).await?;
             let run = Run { workspace: &key.0, id: &key.1, report: &view.report_path, related };
             diagnostics::add_findings(run, &view.tasks, &mut by_file);
+            settlers.extend(diagnostics::settlers(&view.tasks));
             offset += PAGE;
             if view.tasks.is_empty() || offset >= view.total_tasks {
                 let params = ListFeedbackParams { workspace: Some(key.0.clone()), run_id: key.1.clone(), status: None };
                 let records = self.shared.backend.list_feedback(params).await?.feedback;
-                diagnostics::add_feedback(run, &records, &mut by_file);
+                diagnostics::add_feedback(run, &records, &settlers, &mut by_file);
                 return Ok(by_file);
             }
         }
+    }
+}
+
+/// Reads a file as it is now, once. One that cannot be read, or is too large, is not looked at.
+async fn look(file: &Url, now: &mut Now) {
+    if now.contains_key(file) {
+        return;
+    }
+    let Ok(path) = file.to_file_path() else { return };
+    let found = async {
+        if tokio::fs::metadata(&path).await?.len() > MAX_FILE_BYTES {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        tokio::fs::read(&path).await
+    };
+    match found.await {
+        Ok(bytes) => drop(now.insert(file.clone(), Some(Lines::of(String::from_utf8_lossy(&bytes).into_owned())))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => drop(now.insert(file.clone(), None)),
+        Err(error) => tracing::debug!(%file, %error, "a cited file could not be looked at again"),
     }
 }
 

@@ -3,42 +3,46 @@
 //!
 //! Must not: know how messages are framed, or hold state of a run.
 
+mod language;
+
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowdrive_engine::EngineError;
 use flowdrive_protocol::config::Config;
 use flowdrive_protocol::error::ErrorKind;
+use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::method::*;
 use flowdrive_protocol::prune::PruneRunsParams;
-use flowdrive_protocol::run::{CheckStatus, DoctorCheck, StopMode};
+use flowdrive_protocol::run::{CheckStatus, DoctorCheck};
 use flowdrive_protocol::{MIN_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use futures::FutureExt;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 use tower_lsp::jsonrpc::{Error, ErrorCode, Result};
-use tower_lsp::lsp_types::request::ShowDocument;
-use tower_lsp::lsp_types::{
-    CodeActionParams, CodeActionResponse, DidChangeConfigurationParams, DidChangeWorkspaceFoldersParams,
-    ExecuteCommandParams, InitializeParams, InitializeResult, MessageType, NumberOrString, ShowDocumentParams, Url,
-    WorkDoneProgressCancelParams,
-};
-use tower_lsp::{Client, ClientSocket, LanguageServer, LspService};
+use tower_lsp::lsp_types::{MessageType, NumberOrString, WorkDoneProgressCancelParams};
+use tower_lsp::{Client, ClientSocket, LspService};
 
 use super::backend::Backend;
 use super::drives::{Drives, Wishes, defect};
+use super::folders::Folders;
 use super::outbox::{Outbox, notification};
 use super::publisher::Publisher;
-use super::{AT_ONCE, fault, initialize, message};
+use super::{fault, message};
 
 /// Prefix of our methods among the commands of `workspace/executeCommand`.
 pub(crate) const COMMAND_PREFIX: &str = "flowdrive.";
 /// Closes a feedback record.
 pub(crate) const RESOLVE_COMMAND: &str = "flowdrive.resolveFeedback";
+/// Drives a workflow.
+pub(crate) const DRIVE_COMMAND: &str = "flowdrive.drive";
 /// Has the client show a run's report.
 pub(crate) const OPEN_REPORT: &str = "flowdrive.openReport";
+/// Has the client show, in a sentence, what a drive would do.
+pub(crate) const SHOW_PREVIEW: &str = "flowdrive.showPreview";
 
 /// What cannot be done without the user's own agents. Everything else is answered also when the configuration is broken.
 const NEEDS_AGENTS: [&str; 4] = [DRIVE, RESUME, PREVIEW, RESOLVE_FEEDBACK];
@@ -63,8 +67,14 @@ struct Shared {
 
 #[derive(Default)]
 struct Session {
-    workspace: Option<String>,
+    folders: Folders,
     wishes: Wishes,
+    /// The configuration that the client chose to send.
+    sent: Config,
+    shows_documents: bool,
+    answers_configuration: bool,
+    registers_configuration: bool,
+    refreshes_lenses: bool,
     shut_down: bool,
     /// The introduction under way is the server's own.
     implied: bool,
@@ -157,8 +167,9 @@ impl Service {
         /// Reads the params, fills in the workspace, asks the engine.
         macro_rules! ask {
             ($params:ty, $call:ident) => {{
+                let run = run_of(&params);
                 let mut params: $params = fault::params(method, params)?;
-                params.workspace = self.workspace(params.workspace);
+                params.workspace = self.workspace(method, params.workspace, run.as_ref())?;
                 encoded(method, self.shared.backend.$call(params).await)
             }};
         }
@@ -179,7 +190,8 @@ impl Service {
             PRUNE_RUNS => ask!(PruneRunsParams, prune_runs),
             DOCTOR => {
                 let mut params: DoctorParams = fault::params(method, params)?;
-                params.workspace = self.workspace(params.workspace);
+                // The installation can be looked at without any folder.
+                params.workspace = self.workspace(method, params.workspace, None).unwrap_or_default();
                 let answer = self.shared.backend.doctor(params).await;
                 encoded(method, answer.map(|result| self.with_configuration(result)))
             }
@@ -204,7 +216,7 @@ impl Service {
     }
 
     async fn resolve_feedback(&self, mut params: ResolveFeedbackParams) -> Result<Value> {
-        params.workspace = self.workspace(params.workspace);
+        params.workspace = self.workspace(RESOLVE_FEEDBACK, params.workspace, Some(&params.run_id))?;
         let shown = params.workspace.clone().map(|workspace| (workspace, params.run_id.clone()));
         let wishes = self.session().wishes.clone();
         let sink = self.shared.drives.listener(params.workspace.clone(), &wishes);
@@ -213,21 +225,6 @@ impl Service {
             self.shared.publisher.mark(run);
         }
         Ok(record)
-    }
-
-    /// Has the client show a report. Nothing waits for it.
-    fn open_report(&self, path: &str) -> Result<()> {
-        let wrong =
-            || message::fault(ErrorCode::InvalidParams, format!("`{OPEN_REPORT}`: not an absolute path: `{path}`"));
-        let uri = Url::from_file_path(path).map_err(|()| wrong())?;
-        let client = self.shared.client.clone();
-        tokio::spawn(async move {
-            let params = ShowDocumentParams { uri, external: None, take_focus: Some(true), selection: None };
-            if let Err(error) = client.send_request::<ShowDocument>(params).await {
-                tracing::warn!(%error, "the client cannot show a document");
-            }
-        });
-        Ok(())
     }
 
     /// The user pressed "cancel" in a progress display. tower-lsp has no handler for it.
@@ -239,13 +236,22 @@ impl Service {
     }
 
     async fn drive(&self, mut params: DriveParams) -> Result<Value> {
-        params.workspace = self.workspace(params.workspace);
+        // With a workflow, the run is a new one, and in no folder yet.
+        let run = params.run_id.clone().filter(|_| params.workflow.is_none());
+        params.workspace = self.workspace(DRIVE, params.workspace, run.as_ref())?;
         let wishes = self.session().wishes.clone();
         self.shared.drives.drive(params, &wishes).await
     }
 
-    fn workspace(&self, asked: Option<String>) -> Option<String> {
-        asked.or_else(|| self.session().workspace.clone())
+    /// The folder that a request is about.
+    fn workspace(&self, method: &str, asked: Option<String>, run: Option<&RunId>) -> Result<Option<String>> {
+        let folders = self.session().folders.clone();
+        let holds =
+            |folder: &str| run.is_some_and(|run| Path::new(folder).join(".cw/runs").join(run.as_str()).is_dir());
+        folders.choose(asked, holds).map_err(|error| Error {
+            data: Some(serde_json::json!({ "field": "workspace" })),
+            ..message::fault(ErrorCode::InvalidParams, format!("`{method}` params: {error}"))
+        })
     }
 
     /// Has the engine lay a client's configuration over the file's.
@@ -253,11 +259,12 @@ impl Service {
         if let Some(error) = &self.shared.broken_config {
             return Err(fault::from_engine(error));
         }
-        let opt_out: Option<HashSet<_>> =
-            over.notifications.as_ref().map(|wish| wish.opt_out.iter().copied().collect());
+        let notifications = over.notifications.clone();
         self.shared.backend.reconfigure(over).map_err(|error| fault::from_engine(&error))?;
-        if let Some(opt_out) = opt_out {
-            self.session().wishes.opt_out = opt_out;
+        if let Some(wish) = notifications {
+            let mut session = self.session();
+            session.wishes.opt_out = wish.opt_out.iter().copied().collect::<HashSet<_>>();
+            session.wishes.show_report = wish.show_report && session.shows_documents;
         }
         Ok(())
     }
@@ -265,7 +272,11 @@ impl Service {
     /// Shows the user that something the client told us is of no use.
     fn complain(&self, text: &str) {
         tracing::warn!("{text}");
-        let params = serde_json::json!({"type": MessageType::ERROR, "message": text});
+        self.message(MessageType::ERROR, text);
+    }
+
+    fn message(&self, kind: MessageType, text: &str) {
+        let params = serde_json::json!({"type": kind, "message": text});
         if let Some(bytes) = notification("window/showMessage", &params) {
             self.shared.outbox.notice(bytes);
         }
@@ -275,6 +286,11 @@ impl Service {
 fn encoded<T: Serialize>(method: &str, answer: std::result::Result<T, EngineError>) -> Result<Value> {
     let answer = answer.map_err(|error| fault::from_engine(&error))?;
     serde_json::to_value(answer).map_err(|_| defect(method))
+}
+
+/// The run that params name, if they name one.
+fn run_of(params: &Value) -> Option<RunId> {
+    RunId::new(params["runId"].as_str()?).ok()
 }
 
 pub(crate) fn unknown_method(method: &str) -> Error {
@@ -306,87 +322,8 @@ fn check_protocol(client: Option<u32>) -> Result<()> {
     }
 }
 
-#[tower_lsp::async_trait]
-impl LanguageServer for Service {
-    async fn initialize(&self, params: InitializeParams) -> Result<InitializeResult> {
-        let options = initialize::options(params.initialization_options.as_ref().unwrap_or(&Value::Null))?;
-        check_protocol(options.protocol_version)?;
-        let implied = self.session().implied;
-        if !implied {
-            self.configure(options)?;
-        }
-        let facts = initialize::facts(&params);
-        {
-            let mut session = self.session();
-            session.workspace = facts.workspace;
-            session.wishes.creates_progress = facts.creates_progress;
-        }
-        if let Some(related) = facts.shows_diagnostics {
-            self.shared.publisher.enable(related);
-        }
-        if let Some(parent) = params.process_id {
-            self.shared.parent.send_replace(Some(parent));
-        }
-        Ok(initialize::result(facts.position_encoding))
-    }
-
-    async fn shutdown(&self) -> Result<()> {
-        self.session().shut_down = true;
-        self.shared.backend.shutdown(StopMode::Now, "shutdown", AT_ONCE).await;
-        Ok(())
-    }
-
-    async fn did_change_configuration(&self, params: DidChangeConfigurationParams) {
-        let mut settings = params.settings;
-        // Clients send either the whole tree of their settings, or our part of it, or nothing (to be asked for it).
-        if let Some(section) = settings.get_mut("flowdrive") {
-            settings = section.take();
-        }
-        if settings.is_null() {
-            return;
-        }
-        if let Err(error) = initialize::options(&settings).and_then(|options| self.configure(options)) {
-            self.complain(&format!("Flowdrive keeps its configuration: {}", error.message));
-        }
-    }
-
-    async fn did_change_workspace_folders(&self, params: DidChangeWorkspaceFoldersParams) {
-        let mut session = self.session();
-        let removed =
-            |path: &String| params.event.removed.iter().any(|gone| initialize::path(&gone.uri).as_ref() == Some(path));
-        if session.workspace.as_ref().is_none_or(removed) {
-            session.workspace = params.event.added.first().and_then(|folder| initialize::path(&folder.uri));
-        }
-    }
-
-    async fn code_action(&self, params: CodeActionParams) -> Result<Option<CodeActionResponse>> {
-        Ok(Some(self.shared.publisher.actions(&params.text_document.uri, params.range)))
-    }
-
-    async fn execute_command(&self, params: ExecuteCommandParams) -> Result<Option<Value>> {
-        if params.command == OPEN_REPORT {
-            let path = params.arguments.first().and_then(|argument| argument["path"].as_str()).unwrap_or_default();
-            return self.open_report(path).map(|()| None);
-        }
-        let Some(method) = params.command.strip_prefix(COMMAND_PREFIX).filter(|method| METHODS.contains(method)) else {
-            return Err(message::fault(
-                ErrorCode::InvalidParams,
-                format!("unknown command `{}`; those there are: {}", params.command, commands().join(", ")),
-            ));
-        };
-        let mut argument = params.arguments.into_iter().next().unwrap_or_else(|| Value::Object(Default::default()));
-        let token = params.work_done_progress_params.work_done_token;
-        if let (Some(object), Some(token), true) = (argument.as_object_mut(), token, matches!(method, DRIVE | RESUME)) {
-            object.entry("workDoneToken").or_insert_with(|| match token {
-                NumberOrString::Number(number) => number.into(),
-                NumberOrString::String(text) => text.into(),
-            });
-        }
-        self.answer(method, argument).await.map(Some)
-    }
-}
-
 /// Our methods as commands, and those that only an editor needs.
 pub(crate) fn commands() -> Vec<String> {
-    METHODS.iter().map(|method| format!("{COMMAND_PREFIX}{method}")).chain([OPEN_REPORT.to_owned()]).collect()
+    let methods = METHODS.iter().map(|method| format!("{COMMAND_PREFIX}{method}"));
+    methods.chain([OPEN_REPORT.to_owned(), SHOW_PREVIEW.to_owned()]).collect()
 }

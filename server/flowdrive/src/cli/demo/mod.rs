@@ -52,7 +52,7 @@ pub(crate) async fn demo(args: DemoArgs) -> Result<u8, CliError> {
             inputs: BTreeMap::from([(question, Value::from(args.question))]),
             ..DriveParams::default()
         });
-        drive::conclude(session, running, args.json).await
+        drive::conclude(session, running, args.json, None).await
     })
     .await
 }

@@ -34,7 +34,8 @@ pub(in crate::serve) struct Fake {
 pub(super) struct FakeDrive {
     run: RunId,
     pub(super) sink: Arc<dyn EventSink>,
-    finished: watch::Sender<Option<StopMode>>,
+    /// How it ended: by a stop, or by itself.
+    finished: watch::Sender<Option<Option<StopMode>>>,
     stops: Arc<Mutex<Vec<(StopMode, String)>>>,
     /// Does not end on a graceful stop.
     stubborn: bool,
@@ -89,7 +90,12 @@ impl Fake {
 
 impl FakeDrive {
     pub(super) fn finish(&self) {
-        self.finished.send_replace(Some(StopMode::Graceful));
+        self.finished.send_replace(Some(Some(StopMode::Graceful)));
+    }
+
+    /// Ends it without a stop.
+    pub(super) fn complete(&self) {
+        self.finished.send_replace(Some(None));
     }
 }
 
@@ -223,7 +229,7 @@ impl Driving for FakeDrive {
         self.stops.lock().unwrap().push((mode, by.to_owned()));
         if mode == StopMode::Now || !self.stubborn {
             // How a drive ended does not change any more.
-            self.finished.send_if_modified(|ended| ended.is_none() && ended.replace(mode).is_none());
+            self.finished.send_if_modified(|ended| ended.is_none() && ended.replace(Some(mode)).is_none());
         }
     }
 }

@@ -13,7 +13,7 @@ async fn the_handshake_tells_what_there_is() {
     assert_eq!(capabilities["experimental"]["flowdrive"]["protocolVersion"], 1);
     assert_eq!(capabilities["positionEncoding"], "utf-8");
     let commands = capabilities["executeCommandProvider"]["commands"].as_array().unwrap();
-    assert_eq!(commands.len(), METHODS.len() + 1);
+    assert_eq!(commands.len(), METHODS.len() + 2);
     assert!(commands.contains(&json!("flowdrive.resolveFeedback")));
     assert_eq!(client.ask(json!(1), "initialize", json!({"capabilities": {}})).await["error"]["code"], -32600);
     let done = client.ask(json!(2), "shutdown", json!({})).await;
