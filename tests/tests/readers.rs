@@ -132,7 +132,13 @@ fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().flatten() {
         let (from, to) = (entry.path(), to.join(entry.file_name()));
-        if from.is_dir() { copy(&from, &to) } else { drop(fs::copy(from, to).unwrap()) }
+        if from.is_dir() {
+            copy(&from, &to)
+        } else {
+            {
+                fs::copy(from, to).unwrap();
+            }
+        }
     }
 }
 
