@@ -46,6 +46,8 @@ export interface Methods {
   listWorkflows: { params: ListWorkflowsParams; result: ListWorkflowsResult };
   /** Checks a run's record against itself and the files on disk. */
   verifyRun: { params: VerifyRunParams; result: VerifyRunResult };
+  /** Removes runs, and kept results, that nobody needs any more. */
+  pruneRuns: { params: PruneRunsParams; result: PruneRunsResult };
   /** Looks at the installation: agents, configuration, workspace. */
   doctor: { params: DoctorParams; result: DoctorResult };
   /** Name, version and protocol version; for clients that skip `initialize`. */
@@ -62,6 +64,8 @@ export interface Notifications {
 export interface AgentConfig {
   /** Ed25519 public key (PEM, or a path to one) that the agent's reported usage must verify under. */
   attestPublicKey?: string;
+  /** A file of PEM certificates that an endpoint's own may be signed by, besides those the system trusts. */
+  caFile?: string;
   /** Program and arguments. `{{manifest}} {{input}} {{result}} {{workerDir}} {{model}} {{prompt}}` are replaced. */
   command?: string[];
   /** URL that delegations are posted to. */
@@ -185,6 +189,12 @@ export interface DoctorResult {
 export interface DriveParams {
   /** The agent for tasks that name none. */
   agent?: AgentName;
+  /**
+   * Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is
+   * recorded
+   * and stands in the report. For this drive only.
+   */
+  allowUnattested?: boolean;
   /** How many agents at once, in every phase. Wins over the workflow's limits. At least 1. */
   concurrency?: number;
   /** Reuse results of earlier runs wherever nothing they depend on changed. */
@@ -197,6 +207,10 @@ export interface DriveParams {
   once?: boolean;
   /** The run to carry on; or, with `workflow`, the id for the new run. */
   runId?: RunId;
+  /**
+   * Tokens the run may spend in all, in place of the workflow's limit. 0: no limit. Kept for later drives of the run.
+   */
+  tokenBudget?: number;
   /** Token for `$/progress`, as the Language Server Protocol has it. */
   workDoneToken?: ProgressToken;
   /** What to run. */
@@ -223,7 +237,7 @@ export interface DrivePreview {
   nextAction: NextAction;
   /** Whether every task that is left has an agent. */
   agentConfigured: boolean;
-  /** The phases and tasks, and what each would be run with. */
+  /** The phases, and what each task would be run with: of `taskLimit` tasks, counted over all phases. */
   plan: PlannedPhase[];
   /** What stands in the way, in sentences. */
   blockers?: string[];
@@ -346,12 +360,14 @@ export type EventKind =
   | "taskParked"
   /** A feedback record waits for a person. */
   | "feedbackOpened"
-  /** A feedback record was closed. */
+  /** A feedback record was closed, or is being worked on (`tasked`). */
   | "feedbackClosed"
   /** The run was committed. */
   | "checkpoint"
   /** A phase's tasks are all accepted. */
   | "phaseFinished"
+  /** Agents reported to have spent four fifths of the token budget, or more. */
+  | "budgetWarning"
   /** A stop was asked for. */
   | "stopRequested"
   /** The drive ended. */
@@ -440,9 +456,13 @@ export interface FeedbackRecord {
   retryable: boolean;
   /** Files brought forward for the resolution. */
   artifacts?: string[];
+  /**
+   * The correction task, where one was written down: a file of the run's folder, `<feedback id>.md`. No drive runs it.
+   */
+  correctionTaskId?: TaskId;
   /** What was brought forward for the resolution. */
   evidence?: Evidence[];
-  /** What the task is told when it is tried again. */
+  /** What the task is told when it is tried again, or whoever does the correction task. */
   guidance?: string;
   /** The node at fault. */
   nodeId?: NodeId;
@@ -510,6 +530,11 @@ export interface Finding {
   /** The claim. */
   summary?: string;
 }
+
+/** Which results a task is given in full. */
+export type IncludeResults =
+  /** Those of every phase before its own. */
+  | "previous-phases";
 
 /** The name of a workflow input. Matches `^[A-Za-z][A-Za-z0-9_-]*$`. At most 180 characters. */
 export type InputName = string;
@@ -706,8 +731,10 @@ export interface PlannedPhase {
   width: number;
   /** How it stands. */
   status: PhaseStatus;
-  /** Its tasks. */
+  /** Those of its tasks that were asked for. */
   tasks: PlannedTask[];
+  /** How many tasks it has. */
+  totalTasks?: number;
 }
 
 /** A task of a preview. */
@@ -751,6 +778,12 @@ export interface PreviewParams {
   inputs?: Record<string, unknown>;
   /** The run that would be carried on. */
   runId?: RunId;
+  /** Tasks of the plan at most. Default 1,000. */
+  taskLimit?: number;
+  /** Tasks of the plan to pass over. The counts and what is next are always those of the whole run. */
+  taskOffset?: number;
+  /** Tokens the run may spend in all, in place of the limit it has. */
+  tokenBudget?: number;
   /** What would be run. */
   workflow?: WorkflowRef;
   /** Absolute path of the folder the run is about. The first workspace folder when absent. */
@@ -808,6 +841,8 @@ export type ProgressEvent = ProgressEventBase & (
     agent: AgentName;
     /** The attempt, from 1. */
     attempt: number;
+    /** For a task whose result may be reused: whether it was, and why or why not. */
+    cache?: CacheState;
   }
   /** A line of what an agent is doing. */
   | {
@@ -887,12 +922,12 @@ export type ProgressEvent = ProgressEventBase & (
     /** The task it is about. */
     taskId?: TaskId;
   }
-  /** A feedback record was closed. */
+  /** A feedback record was closed, or is being worked on (`tasked`). */
   | {
     type: "feedbackClosed";
     /** The record. */
     feedbackId: FeedbackId;
-    /** How it ended. */
+    /** How it stands now. */
     status: FeedbackStatus;
   }
   /** The run was committed. */
@@ -912,6 +947,14 @@ export type ProgressEvent = ProgressEventBase & (
     phase: PhaseId;
     /** Tasks accepted. */
     completed: number;
+  }
+  /** Agents reported to have spent four fifths of the token budget, or more. */
+  | {
+    type: "budgetWarning";
+    /** Tokens recorded. */
+    spent: number;
+    /** Tokens the run may spend. */
+    budget: number;
   }
   /** A stop was asked for. */
   | {
@@ -944,6 +987,59 @@ export type ProgressToken =
   /** A text. */
   | string;
 
+/**
+ * Parameters of `pruneRuns`. At least one of `keep`, `olderThanMs` and `cacheOlderThanMs` says what may go; where both
+ * `keep` and `olderThanMs` are given, a run goes only when both allow it.
+ */
+export interface PruneRunsParams {
+  /** Results kept for later runs go when they were neither kept nor used for so long. */
+  cacheOlderThanMs?: number;
+  /** Say what would go, and remove nothing. */
+  dryRun?: boolean;
+  /** So many of the newest runs stay, of those whose status may go. */
+  keep?: number;
+  /** Only runs that last changed so long ago go. */
+  olderThanMs?: number;
+  /** Only runs that stand like this go. Complete ones when absent. */
+  statuses?: RunStatus[];
+  /** Absolute path of the folder the runs are about. The first workspace folder when absent. */
+  workspace?: string;
+}
+
+/** The answer to `pruneRuns`. */
+export interface PruneRunsResult {
+  /** Whether nothing was removed. */
+  dryRun: boolean;
+  /** The runs that went, or would go, oldest first. */
+  removed: PrunedRun[];
+  /** Runs that stay. */
+  kept: number;
+  /** Kept results that went, or would go. */
+  cachedResults: number;
+  /** Folders left by an earlier removal that was cut short, which went too. */
+  leftovers: number;
+  /** Bytes of all that went, or would go. */
+  bytes: number;
+  /** Runs that were to go and could not, and why. */
+  skipped?: UnreadableRun[];
+}
+
+/** A run that was removed. */
+export interface PrunedRun {
+  /** The run. */
+  runId: RunId;
+  /** Its workflow's name for people. */
+  title: string;
+  /** How it stood. */
+  status: RunStatus;
+  /** When it last changed. */
+  updatedAt: Timestamp;
+  /** Bytes of its files and theirs. */
+  bytes: number;
+  /** Runs of its sub-workflows, which went with it. */
+  children?: RunId[];
+}
+
 /** How a feedback record is closed. */
 export type Resolution =
   /** By a verified node, which must be named. */
@@ -951,7 +1047,12 @@ export type Resolution =
   /** Without a correction. The task stays parked. */
   | "rejected"
   /** The task is opened again, with guidance; `resume` runs it. */
-  | "retry";
+  | "retry"
+  /**
+   * Not yet: a correction task is written down, and the record waits until that is done and it is closed in one of
+   * the other ways.
+   */
+  | "tasked";
 
 /** Parameters of `resolveFeedback`. */
 export interface ResolveFeedbackParams {
@@ -965,7 +1066,9 @@ export interface ResolveFeedbackParams {
   artifacts?: string[];
   /** Locators that support the resolution. */
   evidence?: string[];
-  /** For `retry`: what the task is told when it is tried again. */
+  /** Further records to close in the same way. All are closed, or none. */
+  feedbackIds?: FeedbackId[];
+  /** For `retry`: what the task is told when it is tried again. For `tasked`: what the correction task says. */
   guidance?: string;
   /** A note. */
   message?: string;
@@ -979,6 +1082,8 @@ export interface ResolveFeedbackParams {
 export interface ResultCache {
   /** The input whose value keys the cache. */
   keyInput: InputName;
+  /** Give the task the results of earlier phases in full, and key the cache by them too. */
+  includeCompletedResults?: IncludeResults;
 }
 
 /** Where an accepted result came from. */
@@ -994,8 +1099,17 @@ export type ResultSource =
 export interface ResumeParams {
   /** The run. */
   runId: RunId;
-  /** The agent for tasks that name none. */
+  /**
+   * The agent for tasks that name none. When absent, the one that an earlier drive of the run named, if it is still
+   * configured; else the default one.
+   */
   agent?: AgentName;
+  /**
+   * Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is
+   * recorded
+   * and stands in the report. For this drive only.
+   */
+  allowUnattested?: boolean;
   /** How many agents at once, in every phase. At least 1. */
   concurrency?: number;
   /** Reuse results of earlier runs wherever nothing they depend on changed. */
@@ -1004,6 +1118,8 @@ export interface ResumeParams {
   maxAttempts?: number;
   /** Fill one window, settle it, stop. */
   once?: boolean;
+  /** Tokens the run may spend in all, in place of the limit it had. 0: no limit. Kept for later drives of the run. */
+  tokenBudget?: number;
   /** Token for `$/progress`. */
   workDoneToken?: ProgressToken;
   /** Absolute path of the folder the run is about. The first workspace folder when absent. */
@@ -1102,6 +1218,11 @@ export interface ServerInfo {
   minProtocolVersion: number;
   /** Every method it answers. */
   methods: string[];
+  /**
+   * Why the user's configuration is of no use. Requests that need an agent are refused with it; those that only read
+   * are answered.
+   */
+  configurationFault?: string;
 }
 
 /** Parameters of `serverInfo`. */
@@ -1135,6 +1256,11 @@ export interface ShowRunParams {
   taskOffset?: number;
   /** Absolute path of the folder the run is about. The first workspace folder when absent. */
   workspace?: string;
+  /**
+   * Write `report.md` and `report.html` anew from the run's record before answering; also while the run is driven. The
+   * same record always gives the same bytes.
+   */
+  writeReport?: boolean;
 }
 
 /** What a command agent gets on its standard input. Never the server's own. */
@@ -1257,6 +1383,8 @@ export interface Task {
   requiresEvidence?: boolean;
   /** Reuse an earlier run's result. */
   resultCache?: ResultCache;
+  /** Refuse a result that stands on Flowdrive's own files (`.cw`) rather than on what it was to look at. */
+  reviewsRepo?: boolean;
   /** The sandbox policy the agent is told of, and its environment is built by. */
   sandbox?: Sandbox;
   /** Run another workflow in the task's place. */

@@ -526,7 +526,7 @@ export interface DrivePreview {
    */
   pendingWorkers: number;
   /**
-   * The phases and tasks, and what each would be run with.
+   * The phases, and what each task would be run with: of `taskLimit` tasks, counted over all phases.
    */
   plan: PlannedPhase[];
   /**
@@ -548,13 +548,17 @@ export interface PlannedPhase {
   mode: PhaseMode;
   status: PhaseStatus;
   /**
-   * Its tasks.
+   * Those of its tasks that were asked for.
    */
   tasks: PlannedTask[];
   /**
    * Its name for people.
    */
   title: string;
+  /**
+   * How many tasks it has.
+   */
+  totalTasks?: number;
   /**
    * How many would run at once.
    */
@@ -1006,6 +1010,14 @@ export interface PreviewParams {
     [k: string]: unknown;
   };
   runId?: RunId;
+  /**
+   * Tasks of the plan at most. Default 1,000.
+   */
+  taskLimit?: number;
+  /**
+   * Tasks of the plan to pass over. The counts and what is next are always those of the whole run.
+   */
+  taskOffset?: number;
   /**
    * Tokens the run may spend in all, in place of the limit it has.
    */
