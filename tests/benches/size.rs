@@ -45,7 +45,7 @@ async fn one(tasks: usize) {
     let journal = fs::metadata(folder.join("journal.jsonl")).expect("a run has a journal").len();
     let server = Server::start(&ws, Framing::Ndjson).await;
     let params = server.here(json!({ "runId": result.run_id, "taskLimit": 100 }));
-    let of_run = server.here(json!({ "runId": result.run_id }));
+    let of_run = server.here(json!({ "runId": result.run_id, "taskLimit": 100 }));
     let cold = timed(async { server.ok::<RunView>("showRun", params.clone()).await }).await;
     let shown = median(&server, async |server| drop(server.ok::<RunView>("showRun", params.clone()).await)).await;
     let previewed =

@@ -2,6 +2,7 @@
 -- The wire types. Generated from schema/protocol.schema.json by scripts/types.lua; not edited by hand.
 -- Protocol version 1.
 
+--- An agent as the user's configuration names it, or a built-in one such as `builtin:survey`.
 ---@alias flowdrive.protocol.AgentName string
 
 --- Whether an earlier result would be used, and why or why not.
@@ -28,6 +29,7 @@
 ---| "non-issue" # Looked at and found to be no issue.
 ---| "unknown" # Not said.
 
+--- A commit of a run, such as `state-0001`.
 ---@alias flowdrive.protocol.CommitId string
 
 --- One check of `doctor`.
@@ -50,12 +52,14 @@
 --- Parameters of `drive`. Either `workflow` with `inputs`, or `runId`.
 ---@class flowdrive.protocol.DriveParams
 ---@field agent? flowdrive.protocol.AgentName The agent for tasks that name none.
+---@field allowUnattested? boolean Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is recorded and stands in the report. For this drive only.
 ---@field concurrency? integer How many agents at once, in every phase. Wins over the workflow's limits.
 ---@field incremental? boolean Reuse results of earlier runs wherever nothing they depend on changed.
 ---@field inputs? table<string, any> Values for its inputs.
 ---@field maxAttempts? integer Attempts before a task parks. Default 3.
 ---@field once? boolean Fill one window, settle it, stop.
 ---@field runId? flowdrive.protocol.RunId The run to carry on; or, with `workflow`, the id for the new run.
+---@field tokenBudget? integer Tokens the run may spend in all, in place of the workflow's limit. 0: no limit. Kept for later drives of the run.
 ---@field workDoneToken? flowdrive.protocol.ProgressToken Token for `$/progress`, as the Language Server Protocol has it.
 ---@field workflow? flowdrive.protocol.WorkflowRef What to run.
 ---@field workspace? string Absolute path of the folder the run is about. The first workspace folder when absent.
@@ -70,7 +74,7 @@
 ---@field nextTaskId? flowdrive.protocol.TaskId The task it would do it to.
 ---@field parkedWorkers integer Tasks parked.
 ---@field pendingWorkers integer Tasks to do.
----@field plan flowdrive.protocol.PlannedPhase[] The phases and tasks, and what each would be run with.
+---@field plan flowdrive.protocol.PlannedPhase[] The phases, and what each task would be run with: of `taskLimit` tasks, counted over all phases.
 ---@field plannedWorkers integer Tasks in the run.
 ---@field runId? flowdrive.protocol.RunId The run, when one was named.
 ---@field schemaVersion integer Version of this shape.
@@ -151,6 +155,7 @@
 ---| "runtime-error" # A fault of the program.
 ---| "unknown" # None of these.
 
+--- A feedback record.
 ---@alias flowdrive.protocol.FeedbackId string
 
 --- A feedback record.
@@ -158,9 +163,10 @@
 ---@field artifacts? string[] Files brought forward for the resolution.
 ---@field classification flowdrive.protocol.FeedbackClass What kind of fault it is.
 ---@field code string The fault's code, such as `missing-required-evidence`.
+---@field correctionTaskId? flowdrive.protocol.TaskId The correction task, where one was written down: a file of the run's folder, `<feedback id>.md`. No drive runs it.
 ---@field createdAt flowdrive.protocol.Timestamp When it was opened.
 ---@field evidence? flowdrive.protocol.Evidence[] What was brought forward for the resolution.
----@field guidance? string What the task is told when it is tried again.
+---@field guidance? string What the task is told when it is tried again, or whoever does the correction task.
 ---@field id flowdrive.protocol.FeedbackId The record's id, derived from its class, task and attempt.
 ---@field message string The fault in a sentence.
 ---@field nodeId? flowdrive.protocol.NodeId The node at fault.
@@ -263,8 +269,10 @@
 ---| "blocked" # Nothing may be done.
 ---| "complete" # Nothing is left to do.
 
+--- A node of a run's provenance graph, such as `<run>:verifier:<task>`.
 ---@alias flowdrive.protocol.NodeId string
 
+--- A phase's id, unique in its workflow.
 ---@alias flowdrive.protocol.PhaseId string
 
 --- How a phase's tasks are run.
@@ -292,8 +300,9 @@
 ---@field id flowdrive.protocol.PhaseId The phase.
 ---@field mode flowdrive.protocol.PhaseMode How its tasks run.
 ---@field status flowdrive.protocol.PhaseStatus How it stands.
----@field tasks flowdrive.protocol.PlannedTask[] Its tasks.
+---@field tasks flowdrive.protocol.PlannedTask[] Those of its tasks that were asked for.
 ---@field title string Its name for people.
+---@field totalTasks? integer How many tasks it has.
 ---@field width integer How many would run at once.
 
 --- A task of a preview.
@@ -312,6 +321,9 @@
 ---@field incremental? boolean Whether results of earlier runs would be reused.
 ---@field inputs? table<string, any> Values for its inputs.
 ---@field runId? flowdrive.protocol.RunId The run that would be carried on.
+---@field taskLimit? integer Tasks of the plan at most. Default 1,000.
+---@field taskOffset? integer Tasks of the plan to pass over. The counts and what is next are always those of the whole run.
+---@field tokenBudget? integer Tokens the run may spend in all, in place of the limit it has.
 ---@field workflow? flowdrive.protocol.WorkflowRef What would be run.
 ---@field workspace? string Absolute path of the folder the run is about. The first workspace folder when absent.
 
@@ -328,6 +340,7 @@
 ---| flowdrive.protocol.ProgressEvent.feedbackClosed
 ---| flowdrive.protocol.ProgressEvent.checkpoint
 ---| flowdrive.protocol.ProgressEvent.phaseFinished
+---| flowdrive.protocol.ProgressEvent.budgetWarning
 ---| flowdrive.protocol.ProgressEvent.stopRequested
 ---| flowdrive.protocol.ProgressEvent.runFinished
 
@@ -358,6 +371,7 @@
 ---@class flowdrive.protocol.ProgressEvent.taskDispatched
 ---@field agent flowdrive.protocol.AgentName The agent.
 ---@field attempt integer The attempt, from 1.
+---@field cache? flowdrive.protocol.CacheState For a task whose result may be reused: whether it was, and why or why not.
 ---@field phase flowdrive.protocol.PhaseId Its phase.
 ---@field taskId flowdrive.protocol.TaskId The task.
 ---@field type "taskDispatched"
@@ -430,10 +444,10 @@
 ---@field runId flowdrive.protocol.RunId The run.
 ---@field seq integer The event's number; for `agentActivity`, that of the lifecycle event before it.
 
---- A feedback record was closed.
+--- A feedback record was closed, or is being worked on (`tasked`).
 ---@class flowdrive.protocol.ProgressEvent.feedbackClosed
 ---@field feedbackId flowdrive.protocol.FeedbackId The record.
----@field status flowdrive.protocol.FeedbackStatus How it ended.
+---@field status flowdrive.protocol.FeedbackStatus How it stands now.
 ---@field type "feedbackClosed"
 ---@field at flowdrive.protocol.Timestamp When it happened.
 ---@field runId flowdrive.protocol.RunId The run.
@@ -454,6 +468,15 @@
 ---@field completed integer Tasks accepted.
 ---@field phase flowdrive.protocol.PhaseId The phase.
 ---@field type "phaseFinished"
+---@field at flowdrive.protocol.Timestamp When it happened.
+---@field runId flowdrive.protocol.RunId The run.
+---@field seq integer The event's number; for `agentActivity`, that of the lifecycle event before it.
+
+--- Agents reported to have spent four fifths of the token budget, or more.
+---@class flowdrive.protocol.ProgressEvent.budgetWarning
+---@field budget integer Tokens the run may spend.
+---@field spent integer Tokens recorded.
+---@field type "budgetWarning"
 ---@field at flowdrive.protocol.Timestamp When it happened.
 ---@field runId flowdrive.protocol.RunId The run.
 ---@field seq integer The event's number; for `agentActivity`, that of the lifecycle event before it.
@@ -482,18 +505,48 @@
 --- A progress token: a string or an integer.
 ---@alias flowdrive.protocol.ProgressToken integer|string
 
+--- Parameters of `pruneRuns`. At least one of `keep`, `olderThanMs` and `cacheOlderThanMs` says what may go; where both `keep` and `olderThanMs` are given, a run goes only when both allow it.
+---@class flowdrive.protocol.PruneRunsParams
+---@field cacheOlderThanMs? integer Results kept for later runs go when they were neither kept nor used for so long.
+---@field dryRun? boolean Say what would go, and remove nothing.
+---@field keep? integer So many of the newest runs stay, of those whose status may go.
+---@field olderThanMs? integer Only runs that last changed so long ago go.
+---@field statuses? flowdrive.protocol.RunStatus[] Only runs that stand like this go. Complete ones when absent.
+---@field workspace? string Absolute path of the folder the runs are about. The first workspace folder when absent.
+
+--- The answer to `pruneRuns`.
+---@class flowdrive.protocol.PruneRunsResult
+---@field bytes integer Bytes of all that went, or would go.
+---@field cachedResults integer Kept results that went, or would go.
+---@field dryRun boolean Whether nothing was removed.
+---@field kept integer Runs that stay.
+---@field leftovers integer Folders left by an earlier removal that was cut short, which went too.
+---@field removed flowdrive.protocol.PrunedRun[] The runs that went, or would go, oldest first.
+---@field skipped? flowdrive.protocol.UnreadableRun[] Runs that were to go and could not, and why.
+
+--- A run that was removed.
+---@class flowdrive.protocol.PrunedRun
+---@field bytes integer Bytes of its files and theirs.
+---@field children? flowdrive.protocol.RunId[] Runs of its sub-workflows, which went with it.
+---@field runId flowdrive.protocol.RunId The run.
+---@field status flowdrive.protocol.RunStatus How it stood.
+---@field title string Its workflow's name for people.
+---@field updatedAt flowdrive.protocol.Timestamp When it last changed.
+
 --- How a feedback record is closed.
 ---@alias flowdrive.protocol.Resolution
 ---| "resolved" # By a verified node, which must be named.
 ---| "rejected" # Without a correction. The task stays parked.
 ---| "retry" # The task is opened again, with guidance; `resume` runs it.
+---| "tasked" # Not yet: a correction task is written down, and the record waits until that is done and it is closed in one of the other ways.
 
 --- Parameters of `resolveFeedback`.
 ---@class flowdrive.protocol.ResolveFeedbackParams
 ---@field artifacts? string[] Files that support the resolution.
 ---@field evidence? string[] Locators that support the resolution.
 ---@field feedbackId flowdrive.protocol.FeedbackId The record.
----@field guidance? string For `retry`: what the task is told when it is tried again.
+---@field feedbackIds? flowdrive.protocol.FeedbackId[] Further records to close in the same way. All are closed, or none.
+---@field guidance? string For `retry`: what the task is told when it is tried again. For `tasked`: what the correction task says.
 ---@field message? string A note.
 ---@field nodeId? flowdrive.protocol.NodeId For `resolved`: the node that settles it. It must exist and be verified or committed.
 ---@field resolution flowdrive.protocol.Resolution How it is closed.
@@ -508,15 +561,18 @@
 
 --- Parameters of `resume`.
 ---@class flowdrive.protocol.ResumeParams
----@field agent? flowdrive.protocol.AgentName The agent for tasks that name none.
+---@field agent? flowdrive.protocol.AgentName The agent for tasks that name none. When absent, the one that an earlier drive of the run named, if it is still configured; else the default one.
+---@field allowUnattested? boolean Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is recorded and stands in the report. For this drive only.
 ---@field concurrency? integer How many agents at once, in every phase.
 ---@field incremental? boolean Reuse results of earlier runs wherever nothing they depend on changed.
 ---@field maxAttempts? integer Attempts before a task parks.
 ---@field once? boolean Fill one window, settle it, stop.
 ---@field runId flowdrive.protocol.RunId The run.
+---@field tokenBudget? integer Tokens the run may spend in all, in place of the limit it had. 0: no limit. Kept for later drives of the run.
 ---@field workDoneToken? flowdrive.protocol.ProgressToken Token for `$/progress`.
 ---@field workspace? string Absolute path of the folder the run is about. The first workspace folder when absent.
 
+--- A run: one execution of a workflow, and the name of its folder under `.cw/runs/`.
 ---@alias flowdrive.protocol.RunId string
 
 --- How a run stands.
@@ -556,6 +612,7 @@
 
 --- The answer to `serverInfo`.
 ---@class flowdrive.protocol.ServerInfo
+---@field configurationFault? string Why the user's configuration is of no use. Requests that need an agent are refused with it; those that only read are answered.
 ---@field methods string[] Every method it answers.
 ---@field minProtocolVersion integer The oldest protocol version it still understands.
 ---@field name string `flowdrive`.
@@ -581,6 +638,7 @@
 ---@field taskLimit? integer Tasks at most. Default 1,000.
 ---@field taskOffset? integer Tasks to pass over.
 ---@field workspace? string Absolute path of the folder the run is about. The first workspace folder when absent.
+---@field writeReport? boolean Write `report.md` and `report.html` anew from the run's record before answering; also while the run is driven. The same record always gives the same bytes.
 
 --- One step of a drive.
 ---@class flowdrive.protocol.Step
@@ -632,6 +690,7 @@
 ---@field mode flowdrive.protocol.StopMode How it is being stopped.
 ---@field runId flowdrive.protocol.RunId The run.
 
+--- A task's id, unique in its workflow. A looped task's later rounds carry `@r<n>`.
 ---@alias flowdrive.protocol.TaskId string
 
 --- How a task stands.
@@ -696,8 +755,10 @@
 ---@field problems flowdrive.protocol.VerifyProblem[] What does not add up.
 ---@field runId flowdrive.protocol.RunId The run.
 
+--- One attempt at a task, and the name of its folder.
 ---@alias flowdrive.protocol.WorkerId string
 
+--- A workflow's id.
 ---@alias flowdrive.protocol.WorkflowId string
 
 --- Which workflow: `{ "id": ... }`, `{ "path": ... }` or `{ "inline": ... }`.
