@@ -3,7 +3,7 @@
 use std::fs;
 
 use flowdrive_protocol::config::AgentConfig;
-use flowdrive_protocol::run::{DriveResult, RunStatus, StepAction};
+use flowdrive_protocol::run::{DriveResult, RunStatus, RunView, StepAction};
 use flowdrive_tests::endpoint::{EndpointServer, Request, Response};
 use flowdrive_tests::results::{self, Kind};
 use flowdrive_tests::workspace::CITE;
@@ -253,11 +253,20 @@ async fn parked(agent: AgentConfig) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn e102_program_that_is_not_there_fails_the_attempt_and_not_the_drive() {
-    for reason in parked(argv(&["/no/such/program"])).await {
-        assert!(reason.starts_with("agent hop failed: agent process failed to spawn: "), "{reason}");
-        assert!(reason.contains("/no/such/program"), "{reason}");
+async fn e102_program_that_is_not_there_blocks_and_costs_no_attempt() {
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([("agent", argv(&["/no/such/program"]))]));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    for width in [1, 3] {
+        let fields = json!({ "concurrency": width });
+        let result: DriveResult = server.drive(&workflow(3, [phase("map", tasks(3))]), fields).await;
+        assert_eq!((result.status, result.parked_workers), (RunStatus::Blocked, 0), "{result:#?}");
+        let reason = result.reason.unwrap_or_default();
+        assert!(reason.contains("/no/such/program") && reason.contains("doctor"), "{reason}");
+        let view: RunView = server.ok("showRun", server.here(json!({ "runId": result.run_id }))).await;
+        assert!(view.tasks.iter().all(|task| task.attempts == 0), "{view:#?}");
     }
+    server.finish().await;
 }
 
 #[tokio::test]

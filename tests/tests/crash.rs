@@ -300,7 +300,7 @@ async fn a_report_says_that_a_result_file_is_no_longer_what_was_accepted() {
     // As long as it was, so that nobody takes it for a file that a power cut took.
     fs::write(&file, text.replace("is answered", "is invented")).unwrap();
     let result: DriveResult = server.ok("resume", params.clone()).await;
-    assert_eq!(result.status, RunStatus::Complete);
+    assert_eq!(result.status, RunStatus::Blocked, "what was accepted is not what would be committed");
     let (markdown, page) = report();
     for text in [&markdown, &page] {
         assert!(text.contains("1 result file is no longer what was accepted"), "{text}");
@@ -308,7 +308,8 @@ async fn a_report_says_that_a_result_file_is_no_longer_what_was_accepted() {
     let line = markdown.lines().find(|line| line.contains("no longer what was accepted")).unwrap();
     assert!(line.contains("`map:b`") && !line.contains("`map:a`"), "{line}");
     fs::write(&file, text).unwrap();
-    let _: DriveResult = server.ok("resume", params).await;
+    let result: DriveResult = server.ok("resume", params).await;
+    assert_eq!(result.status, RunStatus::Complete);
     assert!(!report().0.contains("no longer what was accepted"), "what was put right is right again");
     server.finish().await;
 }

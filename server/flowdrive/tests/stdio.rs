@@ -230,7 +230,10 @@ fn a_configuration_that_is_no_good_is_told_to_the_client() {
     let file = folder.path().join("config.toml");
     std::fs::write(&file, "defaultAgent = \"mine\"\n\n[agents.mine]\ntimeoutMs = \"soon\"\n").unwrap();
     let mut server = Server::start_with(Framing::Ndjson, &["--config", file.to_str().unwrap()], &[]);
+    // What only reads goes on, and says so.
     let answer = server.ask(json!(1), "doctor", json!({}));
+    assert_eq!(answer["result"]["ok"], json!(false), "{answer}");
+    let answer = server.ask(json!(2), "drive", json!({ "workflow": { "id": "quick-survey" } }));
     let data = &answer["error"]["data"];
     assert_eq!(answer["error"]["code"], -32021);
     assert_eq!(

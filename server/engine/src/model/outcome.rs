@@ -67,7 +67,6 @@ impl Outcome {
         self.invocation = String::new();
         self.stdout_digest = None;
         self.stderr_tail = String::new();
-        self.forwarded_env = Vec::new();
         (self.report.raw_usage, self.report.usage_signature) = (None, None);
     }
 }
