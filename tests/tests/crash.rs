@@ -305,7 +305,7 @@ async fn a_report_says_that_a_result_file_is_no_longer_what_was_accepted() {
     for text in [&markdown, &page] {
         assert!(text.contains("1 result file is no longer what was accepted"), "{text}");
     }
-    let line = markdown.lines().find(|line| line.contains("no longer what was accepted")).unwrap();
+    let line = markdown.lines().find(|line| line.contains("1 result file is no longer")).unwrap();
     assert!(line.contains("`map:b`") && !line.contains("`map:a`"), "{line}");
     fs::write(&file, text).unwrap();
     let result: DriveResult = server.ok("resume", params).await;
