@@ -53,6 +53,20 @@ fn the_main_job_of_the_read_me_runs() {
     let id = runs["runs"][0]["runId"].as_str().unwrap();
     let report = ws.flowdrive(&["report", id, "--workspace", &ws.text()]).output().unwrap();
     assert!(report.status.success() && String::from_utf8_lossy(&report.stdout).contains("How are runs stored?"));
+    let report = |arguments: &[&str]| {
+        let output = ws.flowdrive(&["report", id, "--workspace", &ws.text()]).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let page = report(&["--html"]);
+    assert!(page.starts_with("<!doctype html>") && page.contains("How are runs stored?"), "{page}");
+    for (arguments, name, content) in
+        [(&["--path"][..], "report.md", report(&[])), (&["--html", "--path"], "report.html", page)]
+    {
+        let path = ws.path().join(report(arguments).trim_end());
+        assert!(path.ends_with(name), "{}", path.display());
+        assert_eq!(std::fs::read_to_string(path).unwrap(), content);
+    }
     assert_eq!(run(&ws, &["verify", id]).status.code(), Some(0));
     assert_eq!(run(&ws, &["show", id]).status.code(), Some(0));
 }

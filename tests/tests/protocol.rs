@@ -112,6 +112,50 @@ async fn one_bad_message_is_answered_and_the_next_one_served() {
 }
 
 #[tokio::test]
+async fn a_large_request_is_served_and_one_over_the_limit_refused_without_the_server_ending() {
+    const MIB: usize = 1024 * 1024;
+    // As docs/protocol.md says.
+    const LIMIT: usize = 100 * MIB;
+    for framing in Framing::BOTH {
+        let ws = TestWorkspace::new();
+        let server = Server::start(&ws, framing).await;
+        let mut document = one_task();
+        document["summary"] = "x".repeat(15 * MIB).into();
+        let params = server.here(json!({ "workflow": { "inline": document } }));
+        let preview: DrivePreview = server.ok("preview", params).await;
+        assert_eq!(preview.planned_workers, 1, "{framing:?}");
+
+        let known = server.messages().len();
+        if framing == Framing::Lsp {
+            server.send_raw(format!("Content-Length: {}\r\n\r\n", LIMIT + 1).as_bytes()).await;
+        }
+        // A request, as far as anybody reads it.
+        let start = br#"{"jsonrpc":"2.0","id":7001,"method":"listRuns","params":{"filler":""#;
+        server.send_raw(start).await;
+        let piece = vec![b'x'; MIB];
+        let mut left = LIMIT + 1 - start.len() - 3;
+        while left > 0 {
+            let size = left.min(MIB);
+            server.send_raw(&piece[..size]).await;
+            left -= size;
+        }
+        server.send_raw(b"\"}}").await;
+        if framing == Framing::Ndjson {
+            server.send_raw(b"\n").await;
+        }
+        let answer = server
+            .wait_for("the refusal of a message over the limit", |messages| {
+                messages[known..].iter().find(|message| message.get("error").is_some()).cloned()
+            })
+            .await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32600)), "{framing:?}: {answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(&LIMIT.to_string()), "{framing:?}: {answer}");
+        let _: Value = server.ok("listRuns", server.here(json!({}))).await;
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn frames_may_arrive_byte_by_byte_with_lower_case_headers_and_in_one_piece() {
     let ws = TestWorkspace::new();
     let server = Server::start(&ws, Framing::Lsp).await;

@@ -21,6 +21,7 @@ mod offers;
 mod outbox;
 mod progress;
 mod publisher;
+mod restore;
 mod service;
 mod settings;
 mod stdio;

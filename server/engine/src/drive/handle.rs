@@ -45,8 +45,11 @@ impl Drive {
     }
 }
 
-fn died(run: &RunId) -> EngineError {
-    EngineError::internal(format!("the drive of {run} ended without a result; resume it"))
+/// A drive that panicked.
+pub(super) fn died(run: &RunId) -> EngineError {
+    EngineError::internal(format!(
+        "the drive of {run} ended without a result, which is a defect of Flowdrive (the log says where); resume it"
+    ))
 }
 
 /// The drives under way in this process, by run folder.
@@ -79,6 +82,7 @@ impl Drives {
         let spawned = std::thread::Builder::new().name("drive".to_owned()).spawn({
             let (drives, key) = (Arc::clone(self), key.clone());
             move || {
+                // The driver sees to its own panics; this is for one while it did.
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.run()));
                 // Forgotten before its end is told: who hears of the end may drive the run again at once.
                 drives.map().remove(&key);

@@ -19,7 +19,7 @@ use crate::decide::retry::{After, Failure, after};
 use crate::model::journal::{AcceptedResult, Attestation, AttestationStatus, JournalEvent, MAX_CARRIED};
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::store::canonical::sha256_hex;
-use crate::store::{StoreError, Workspace, WorkspaceFile, task_name, worker};
+use crate::store::{StoreError, Workspace, WorkspaceFile, faults, task_name, worker};
 
 /// The workspace, as evidence is looked up in it.
 pub(super) struct OnDisk<'a>(pub(super) &'a Workspace);
@@ -48,9 +48,10 @@ fn changed_since() -> Refusal {
 impl Driver {
     /// Judges an attempt whose outcome is recorded.
     pub(super) fn judge(&mut self, task: usize, worker: &WorkerId, outcome: &Outcome) -> Result<(), EngineError> {
+        let id = self.job.record.state().tasks[task].id.clone();
+        faults::settling(id.as_str());
         let failure = match &outcome.ending {
             Ending::Interrupted => {
-                let id = self.job.record.state().tasks[task].id.clone();
                 let reason = self.stop.as_ref().map_or("the agent was ended", |_| "the drive was stopped").to_owned();
                 let event = JournalEvent::TaskInterrupted { task: id, worker: worker.clone(), reason };
                 return Ok(self.job.record.record(&event)?);

@@ -17,6 +17,7 @@ mod prepare;
 mod recover;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use flowdrive_protocol::ids::{PhaseId, WorkerId};
 use flowdrive_protocol::method::ResolveFeedbackParams;
 use flowdrive_protocol::run::{DriveResult, Step, StepAction, StepStatus, StopMode};
 use flowdrive_protocol::time::Timestamp;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::Agents;
 use crate::decide::feedback;
@@ -49,6 +50,10 @@ pub(crate) use handle::Drives;
 
 /// How often the file through which other processes ask for a stop is looked at.
 const STOP_FILE_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How long a drive that ended by a fault waits for the next of its agents to be gone. Far more than ending one takes: only a
+/// panic between a task's beginning and its agent's can leave one that never answers.
+const FAREWELL: Duration = Duration::from_secs(60);
 
 /// What reaches a drive from outside.
 pub(crate) enum Message {
@@ -132,8 +137,10 @@ pub(crate) struct Driver {
     job: Job,
     /// Ends every agent of this drive when cancelled.
     kill: CancellationToken,
+    /// Cancels that also when this thread unwinds.
+    _leash: DropGuard,
     in_flight: BTreeMap<usize, WorkerId>,
-    prepared: Vec<Prepared>,
+    prepared: VecDeque<Prepared>,
     children: BTreeMap<usize, Drive>,
     unread: VecDeque<Message>,
     replies: Vec<Reply>,
@@ -162,11 +169,13 @@ impl Driver {
         drop(state);
         let ended = Arc::new(EndedLog::of(&job.record.paths));
         let usable = Usable::new(job.delegator.clone());
+        let kill = CancellationToken::new();
         Self {
             job,
-            kill: CancellationToken::new(),
+            _leash: kill.clone().drop_guard(),
+            kill,
             in_flight: BTreeMap::new(),
-            prepared: Vec::new(),
+            prepared: VecDeque::new(),
             children: BTreeMap::new(),
             unread: VecDeque::new(),
             replies: Vec::new(),
@@ -185,9 +194,11 @@ impl Driver {
         }
     }
 
-    /// Drives to the end. Whatever happens, no agent is left behind.
+    /// Drives to the end. Whatever happens, no agent is left behind: a panic is a fault like any other, which ends this run
+    /// alone. What was recorded but not written is lost by it; what is on the disk is whole.
     pub(crate) fn run(mut self) -> Result<DriveResult, EngineError> {
-        let result = self.drive();
+        let driven = catch_unwind(AssertUnwindSafe(|| self.drive()));
+        let result = driven.unwrap_or_else(|_| Err(handle::died(&self.job.record.state().run_id)));
         if let Err(fault) = &result {
             self.abandon();
             let state = self.job.record.state();
@@ -268,7 +279,8 @@ impl Driver {
         for (reply, answer) in self.replies.drain(..) {
             let _ = reply.send(answer);
         }
-        for prepared in std::mem::take(&mut self.prepared) {
+        // One at a time: what has not begun is then known should beginning one panic.
+        while let Some(prepared) = self.prepared.pop_front() {
             self.start(prepared);
         }
         Ok(())
@@ -462,14 +474,20 @@ impl Driver {
             self.in_flight.remove(&prepared.task());
         }
         while !self.in_flight.is_empty() {
-            let message = self.unread.pop_front().map_or_else(|| self.job.mailbox.recv(), Ok);
+            let message = self.unread.pop_front().map_or_else(|| self.job.mailbox.recv_timeout(FAREWELL), Ok);
             match message {
                 Ok(Message::Settled { task, .. } | Message::ChildBroken { task, .. }) => {
                     self.in_flight.remove(&task);
                 }
                 Ok(Message::Resolve { reply, .. }) => drop(reply),
                 Ok(_) => {}
-                Err(_) => break,
+                Err(_) => {
+                    tracing::error!(
+                        left = self.in_flight.len(),
+                        "agents that were ended do not say so; the next drive looks for them"
+                    );
+                    break;
+                }
             }
         }
     }

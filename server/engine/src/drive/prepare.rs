@@ -216,7 +216,7 @@ impl Driver {
         self.in_flight.insert(task, worker.clone());
         // A delegation gets what the agent reads, not the bare prompt: guidance and the result's form are in it.
         let assignment = Assignment { prompt: input, ..assignment };
-        self.prepared.push(match place {
+        self.prepared.push_back(match place {
             Place::Child(spec) => Prepared::Child(Child { task, worker, spec }),
             Place::Agent(permit) => Prepared::Agent(Box::new(Delegation { task, agent, assignment, permit })),
         });

@@ -4,6 +4,7 @@
 //! - `FLOWDRIVE_CRASH_AT=<k>` ends this process with SIGKILL at the k-th point, counted from 1 over the whole process;
 //!   `<k>:torn` first writes half of the bytes when that point is a write.
 //! - `FLOWDRIVE_FAIL_AT=<k>:enospc` (or `eio`) makes the k-th point fail; a write has then written half of its bytes.
+//! - `FLOWDRIVE_PANIC_TASK=<task id>` makes the drive's thread panic when it settles that task: the first time in this process.
 //!
 //! Must not: be enabled in a build that users get.
 
@@ -30,25 +31,32 @@ pub fn write_all(mut file: &File, bytes: &[u8], _name: &'static str) -> io::Resu
     file.write_all(bytes)
 }
 
+/// A task is being settled by its drive.
+#[cfg(not(feature = "fault-injection"))]
+#[inline]
+pub fn settling(_task: &str) {}
+
 #[cfg(feature = "fault-injection")]
-pub use injected::{point, write_all};
+pub use injected::{point, settling, write_all};
 
 #[cfg(feature = "fault-injection")]
 mod injected {
     use std::sync::LazyLock;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use super::{File, Write, io};
 
     /// The only process-wide state of the engine, and only in test builds: a point has no other way to know its number.
     static PASSED: AtomicU64 = AtomicU64::new(0);
     static PLAN: LazyLock<Plan> = LazyLock::new(Plan::from_env);
+    static PANICKED: AtomicBool = AtomicBool::new(false);
 
     struct Plan {
         crash_at: u64,
         torn: bool,
         fail_at: u64,
         fault: io::ErrorKind,
+        panic_task: String,
     }
 
     impl Plan {
@@ -61,7 +69,8 @@ mod injected {
             let (crash_at, how) = split(read("FLOWDRIVE_CRASH_AT"));
             let (fail_at, what) = split(read("FLOWDRIVE_FAIL_AT"));
             let fault = if what == "enospc" { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
-            Self { crash_at, torn: how == "torn", fail_at, fault }
+            let panic_task = read("FLOWDRIVE_PANIC_TASK");
+            Self { crash_at, torn: how == "torn", fail_at, fault, panic_task }
         }
     }
 
@@ -100,6 +109,15 @@ mod injected {
             Strike::Crash { .. } => Err(die()),
             Strike::Fail(fault) => Err(fault),
         }
+    }
+
+    /// See the plain one.
+    ///
+    /// # Panics
+    /// When that is what this process was started for.
+    pub fn settling(task: &str) {
+        let chosen = !task.is_empty() && task == PLAN.panic_task;
+        assert!(!chosen || PANICKED.swap(true, Ordering::SeqCst), "fault injection: panic while {task} was settled");
     }
 
     /// See the plain one.

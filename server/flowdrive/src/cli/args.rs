@@ -33,7 +33,7 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// Show a run: its phases, tasks and findings.
     Show(RunArgs),
-    /// Print a run's report, as Markdown.
+    /// Print a run's report, as Markdown or as an HTML page.
     Report(ReportArgs),
     /// Check a run's record against itself and the files on disk.
     Verify(RunArgs),
@@ -179,6 +179,9 @@ pub(crate) struct ReportArgs {
     /// Print where the report is instead of what it says.
     #[arg(long)]
     pub(crate) path: bool,
+    /// The HTML page, with its timeline, instead of the Markdown.
+    #[arg(long)]
+    pub(crate) html: bool,
     /// The folder the run is about; the current one when absent.
     #[arg(long, short = 'w', value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,

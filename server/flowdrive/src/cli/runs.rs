@@ -237,15 +237,17 @@ pub(crate) async fn report(args: ReportArgs) -> Result<u8, CliError> {
             task_limit: Some(0),
             write_report: true,
         };
-        let path = session.client.show_run(&params).await?.report_path;
+        let markdown = session.client.show_run(&params).await?.report_path;
+        // Both are written together, side by side.
+        let path = if args.html { Path::new(&markdown).with_extension("html") } else { markdown.into() };
         if args.path {
-            output::out(&format!("{path}\n"))?;
+            output::out(&format!("{}\n", path.display()))?;
             return Ok(0);
         }
         // In the run's folder already when the server says so; relative paths are the workspace's.
         let report = std::fs::read(Path::new(&session.workspace).join(&path)).map_err(|error| {
             CliError::fault(
-                format!("cannot read the report {path}: {error}"),
+                format!("cannot read the report {}: {error}", path.display()),
                 "it is written when a drive of the run ends: resume the run",
             )
         })?;

@@ -211,12 +211,12 @@ fn claim(finding: &Finding, task: &TaskView) -> String {
     format!("{rated}{text} ({})", task.id)
 }
 
+/// Never a hint, which VS Code lists nowhere: a finding that nobody sees is lost. The rating stands in the message.
 const fn finding_severity(severity: Severity) -> DiagnosticSeverity {
     match severity {
         Severity::P0 => DiagnosticSeverity::ERROR,
         Severity::P1 => DiagnosticSeverity::WARNING,
-        Severity::P2 => DiagnosticSeverity::INFORMATION,
-        Severity::P3 | Severity::None => DiagnosticSeverity::HINT,
+        Severity::P2 | Severity::P3 | Severity::None => DiagnosticSeverity::INFORMATION,
     }
 }
 
@@ -295,6 +295,27 @@ mod tests {
         assert_eq!((&related.uri, related.range.start.line), (&address("/ws/src/c.rs"), 2));
         let report = shown.code_description.as_ref().unwrap().href.to_file_path().unwrap();
         assert_eq!(report, Path::new("/ws/.cw/runs/r/report.md"));
+    }
+
+    #[test]
+    fn a_finding_of_any_rating_is_shown_where_editors_list_it() {
+        let shown = |rating: &str| {
+            let finding = json!([{"id": "f", "summary": "s", "classification": "real", "severity": rating,
+                "evidence": [file("a.rs", 1, None)]}]);
+            let mut by_file = ByFile::new();
+            with_run(|run| add_findings(run, &[task(&finding)], &mut by_file));
+            let shown = shown_in(&by_file, "/ws/a.rs", &Now::new()).remove(0);
+            (shown.severity.unwrap(), shown.message)
+        };
+        for (rating, severity, message) in [
+            ("P0", DiagnosticSeverity::ERROR, "P0: s (map:a)"),
+            ("P1", DiagnosticSeverity::WARNING, "P1: s (map:a)"),
+            ("P2", DiagnosticSeverity::INFORMATION, "P2: s (map:a)"),
+            ("P3", DiagnosticSeverity::INFORMATION, "P3: s (map:a)"),
+            ("none", DiagnosticSeverity::INFORMATION, "s (map:a)"),
+        ] {
+            assert_eq!(shown(rating), (severity, message.to_owned()), "{rating}");
+        }
     }
 
     #[test]

@@ -18,6 +18,11 @@ impl Folders {
         all
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> &[String] {
+        &self.0
+    }
+
     /// Takes over a change of them.
     pub(crate) fn change(&mut self, removed: &[String], added: Vec<String>) {
         self.0.retain(|folder| !removed.contains(folder));

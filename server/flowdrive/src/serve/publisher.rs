@@ -4,6 +4,7 @@
 //! Must not: hold up who marks a run, or pile up for a client that does not read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,6 +32,11 @@ const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// A run: its workspace and its id.
 type Key = (String, RunId);
+
+/// A workspace, however it was written: the folder that an editor opened and the one that a request names are one.
+fn place(workspace: &str) -> String {
+    Path::new(workspace).components().collect::<PathBuf>().display().to_string()
+}
 
 const OFF: u8 = 0;
 const ON: u8 = 1;
@@ -77,6 +83,23 @@ impl Shown {
         let files: Vec<Url> = replaced.flat_map(|(_, showing)| showing.files.into_keys()).collect();
         self.changed.extend(files);
         self.runs.entry(key).or_default().ended = false;
+    }
+
+    /// Shows runs that were there before this session, unless it has one of that workspace already. They count as ended.
+    fn adopt(&mut self, keys: &[Key]) -> bool {
+        let has_any = keys.iter().any(|key| self.runs.keys().any(|shown| shown.0 == key.0));
+        if !has_any {
+            let ended = || Showing { ended: true, ..Showing::default() };
+            self.runs.extend(keys.iter().map(|key| (key.clone(), ended())));
+        }
+        !has_any
+    }
+
+    /// A folder was closed: what is shown of its runs goes, but for those under way.
+    fn leave(&mut self, workspace: &str) {
+        let left = self.runs.extract_if(.., |key, showing| showing.ended && key.0 == workspace);
+        let files: Vec<Url> = left.flat_map(|(_, showing)| showing.files.into_keys()).collect();
+        self.changed.extend(files);
     }
 
     /// Takes over what a run has to show now.
@@ -139,7 +162,7 @@ impl Publisher {
         self.shared.mode.store(if related { WITH_RELATED } else { ON }, Ordering::Relaxed);
     }
 
-    fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.shared.mode.load(Ordering::Relaxed) != OFF
     }
 
@@ -154,7 +177,7 @@ impl Publisher {
     /// Takes note of an event that may change what is shown.
     pub(crate) fn note(&self, workspace: Option<&str>, event: &ProgressEvent) {
         let Some(workspace) = workspace.filter(|_| self.is_on()) else { return };
-        let key = || (workspace.to_owned(), event.run_id.clone());
+        let key = || (place(workspace), event.run_id.clone());
         match &event.event {
             Event::RunStarted { .. } => {
                 self.shown().begin(key());
@@ -173,10 +196,26 @@ impl Publisher {
         }
     }
 
+    /// Shows runs of a folder that were there before this session.
+    pub(crate) fn adopt(&self, workspace: &str, runs: Vec<RunId>) {
+        let keys: Vec<Key> = runs.into_iter().map(|run| (place(workspace), run)).collect();
+        if self.is_on() && self.shown().adopt(&keys) {
+            keys.into_iter().for_each(|key| self.mark(key));
+        }
+    }
+
+    /// Shows no longer what is there of a folder that was closed.
+    pub(crate) fn leave(&self, workspace: &str) {
+        if self.is_on() {
+            self.shown().leave(&place(workspace));
+            self.shared.wake.notify_one();
+        }
+    }
+
     /// Has a run read again, if it is shown.
     pub(crate) fn mark(&self, key: Key) {
         if self.is_on() {
-            self.marked().insert(key);
+            self.marked().insert((place(&key.0), key.1));
             self.shared.wake.notify_one();
         }
     }
@@ -312,5 +351,28 @@ mod tests {
             assert_eq!((publisher.marked().len(), publisher.shown().runs.len()), (usize::from(on), usize::from(on)));
             publisher.enable(false);
         }
+    }
+
+    #[test]
+    fn what_was_there_before_gives_way_to_what_this_session_drives() {
+        let (outbox, _requests) = Outbox::new(Limits::default());
+        let publisher = Publisher::new(Arc::new(Fake::default()), outbox);
+        let old = || vec![RunId::new("old").unwrap(), RunId::new("sub-old-t").unwrap()];
+        let shown =
+            || -> Vec<String> { publisher.shown().runs.keys().map(|key| format!("{}:{}", key.0, key.1)).collect() };
+        publisher.adopt("/ws", old());
+        assert_eq!(shown(), [""; 0], "nobody shows them");
+        publisher.enable(false);
+        publisher.adopt("/ws", old());
+        publisher.adopt("/other", old());
+        assert_eq!(shown(), ["/other:old", "/other:sub-old-t", "/ws:old", "/ws:sub-old-t"]);
+        // However the folder is written.
+        publisher.note(Some("/ws/"), &started("new"));
+        publisher.leave("/other/");
+        assert_eq!(shown(), ["/ws:new"]);
+        // The list came late, and the folder was closed over a drive.
+        publisher.adopt("/ws", old());
+        publisher.leave("/ws");
+        assert_eq!(shown(), ["/ws:new"]);
     }
 }

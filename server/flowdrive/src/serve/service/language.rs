@@ -17,7 +17,7 @@ use tower_lsp::lsp_types::{
 };
 
 use super::super::folders::Folders;
-use super::super::{AT_ONCE, documents, initialize, message, offers};
+use super::super::{AT_ONCE, documents, initialize, message, offers, restore};
 use super::{COMMAND_PREFIX, METHODS, OPEN_REPORT, SHOW_PREVIEW, Service, check_protocol, commands};
 
 /// Larger files are not looked at for a workflow.
@@ -45,6 +45,14 @@ impl Service {
                 service.take_pulled(&answer);
             }
         });
+    }
+
+    /// Shows what folders hold that were just opened. Nothing waits for it.
+    fn restore(&self, folders: Vec<String>) {
+        if self.shared.publisher.is_on() && !folders.is_empty() {
+            let (backend, publisher) = (self.shared.backend.clone(), self.shared.publisher.clone());
+            tokio::spawn(restore::newest(backend, publisher, folders));
+        }
     }
 
     fn take_pulled(&self, answer: &Value) {
@@ -160,6 +168,8 @@ impl LanguageServer for Service {
         if refreshes {
             tokio::spawn(self.clone().refresh_lenses());
         }
+        let folders = self.session().folders.all().to_vec();
+        self.restore(folders);
     }
 
     async fn shutdown(&self) -> Result<()> {
@@ -195,7 +205,16 @@ impl LanguageServer for Service {
             folders.iter().filter_map(|folder| initialize::path(&folder.uri)).collect()
         };
         let (removed, added) = (paths(&params.event.removed), paths(&params.event.added));
-        self.session().folders.change(&removed, added);
+        let (before, now) = {
+            let mut session = self.session();
+            let before = session.folders.all().to_vec();
+            session.folders.change(&removed, added);
+            (before, session.folders.all().to_vec())
+        };
+        for gone in before.iter().filter(|folder| !now.contains(folder)) {
+            self.shared.publisher.leave(gone);
+        }
+        self.restore(now.into_iter().filter(|folder| !before.contains(folder)).collect());
     }
 
     async fn did_save(&self, params: DidSaveTextDocumentParams) {
