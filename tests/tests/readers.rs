@@ -133,11 +133,9 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().flatten() {
         let (from, to) = (entry.path(), to.join(entry.file_name()));
         if from.is_dir() {
-            copy(&from, &to)
+            copy(&from, &to);
         } else {
-            {
-                fs::copy(from, to).unwrap();
-            }
+            fs::copy(from, to).unwrap();
         }
     }
 }

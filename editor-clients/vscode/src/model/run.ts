@@ -179,6 +179,7 @@ function lifecycle(run: Run, event: Lifecycle): Wanted | undefined {
       ended(run);
       return { kind: "run" };
     case "checkpoint":
+    case "budgetWarning":
       return undefined;
   }
 }
@@ -214,6 +215,8 @@ export function describe(event: ProgressEvent): string | undefined {
       return `${event.taskId}: parked. ${event.reason}`;
     case "feedbackOpened":
       return `feedback ${event.feedbackId}: ${event.message}`;
+    case "budgetWarning":
+      return `${event.spent} of ${event.budget} tokens are spent`;
     case "stopRequested":
       return `stop (${event.mode}) asked for by ${event.by}`;
     case "runFinished":
