@@ -133,7 +133,7 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().flatten() {
         let (from, to) = (entry.path(), to.join(entry.file_name()));
         if from.is_dir() {
-            copy(&from, &to)
+            copy(&from, &to);
         } else {
             {
                 fs::copy(from, to).unwrap();
