@@ -148,6 +148,26 @@ async fn the_snapshot_can_be_lost_and_is_made_again_from_the_journal() {
 }
 
 #[tokio::test]
+async fn a_report_that_was_changed_cut_or_removed_is_made_anew_by_a_resume() {
+    let ws = TestWorkspace::new();
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let first = server.drive(&workflow(1, [phase("map", [task("map:a")])]), json!({})).await;
+    let report = ws.run_folder(&first.run_id).join("report.md");
+    let sound = fs::read_to_string(&report).unwrap();
+    let params = server.here(json!({ "runId": first.run_id }));
+    let cut = || fs::write(&report, "").unwrap();
+    let change = || fs::write(&report, sound.replace("map:a", "map:z")).unwrap();
+    let remove = || fs::remove_file(&report).unwrap();
+    for harm in [&cut as &dyn Fn(), &change, &remove] {
+        harm();
+        let result: DriveResult = server.ok("resume", params.clone()).await;
+        assert_eq!(result.status, RunStatus::Complete);
+        assert_eq!(fs::read_to_string(&report).unwrap(), sound);
+    }
+    server.finish().await;
+}
+
+#[tokio::test]
 async fn verify_names_the_line_that_was_changed_and_nobody_drives_on_over_it() {
     let ws = TestWorkspace::new();
     let document = workflow(2, [phase("map", [task("map:a"), task("map:b")]), phase("then", [task("then:c")])]);

@@ -8,6 +8,7 @@ use std::path::Path;
 use flowdrive_protocol::ids::{RunId, TaskId};
 use flowdrive_protocol::method::{DoctorResult, ListRunsResult};
 use flowdrive_protocol::run::{CheckStatus, DoctorCheck};
+use flowdrive_protocol::workflow::Sandbox;
 
 use crate::EngineError;
 use crate::config::Agents;
@@ -29,7 +30,7 @@ pub(crate) async fn examine(
     let default = agents.default_agent();
     let looks = agents.iter().map(|agent| async move {
         let found = delegator.look_for(agent).await;
-        let shown = delegator.describe(agent, agent.model.as_deref());
+        let shown = delegator.describe(agent, agent.model.as_deref(), Sandbox::default());
         let mut check = agent_check(agent, agent.name == default.name, &shown, found, delegator.unusable(agent));
         // Paths and reasons quote the configuration.
         check.message = delegator.redact(&check.message);

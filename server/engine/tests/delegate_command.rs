@@ -102,7 +102,12 @@ async fn the_environment_is_the_policys_and_no_canary_is_written_down() {
     }
     let recorded = format!("{outcome:?} {:?}", place.notices.lock().unwrap());
     assert!(!recorded.contains("canary") && !recorded.contains("made-up-too"), "{recorded}");
-    assert!(place.delegator.describe(&agent, None).contains("--token <redacted>"));
+    assert!(
+        place
+            .delegator
+            .describe(&agent, None, flowdrive_protocol::workflow::Sandbox::Default)
+            .contains("--token <redacted>")
+    );
 }
 
 #[tokio::test]

@@ -209,7 +209,12 @@ impl Delegator {
                     Target::Command { .. } => HandleKind::Process,
                     Target::Endpoint { .. } => HandleKind::Endpoint,
                 };
-                let draft = Draft::new(handle, self.describe(agent, None), Vec::new(), &self.shared.redactor);
+                let draft = Draft::new(
+                    handle,
+                    self.describe(agent, None, assignment.sandbox),
+                    Vec::new(),
+                    &self.shared.redactor,
+                );
                 draft.failed("internal", "the delegation was torn by a fault of the server; its log says more", None)
             }
         }
@@ -217,12 +222,12 @@ impl Delegator {
 
     /// The command line or URL, redacted, for a preview. What only an attempt knows stays as its placeholder.
     #[must_use]
-    pub fn describe(&self, agent: &Agent, model: Option<&str>) -> String {
+    pub fn describe(&self, agent: &Agent, model: Option<&str>, sandbox: Sandbox) -> String {
         let model = model.or(agent.model.as_deref());
         match &agent.target {
             Target::Command { argv, stdin, preset } => {
                 let target = command::Target { argv, stdin: *stdin, preset: *preset };
-                command::describe(&self.shared, target, model, Sandbox::default())
+                command::describe(&self.shared, target, model, sandbox)
             }
             Target::Endpoint { url, .. } => redact_url(url),
         }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
 
+use crate::store::create_anew;
+
 /// How much is buffered on the way to the file.
 const BUFFER: usize = 64 * 1024;
 
@@ -44,11 +46,10 @@ impl LogFile {
         let file = match &mut self.file {
             Some(file) => file,
             empty => {
-                if let Some(folder) = self.path.parent() {
-                    tokio::fs::create_dir_all(folder).await?;
-                }
-                let mut file =
-                    File::options().read(true).write(true).create(true).truncate(true).open(&self.path).await?;
+                // The agent runs already, and may have put anything in its place.
+                let path = self.path.clone();
+                let made = tokio::task::spawn_blocking(move || create_anew(&path)).await;
+                let mut file = File::from_std(made.map_err(std::io::Error::other)??);
                 file.set_max_buf_size(BUFFER);
                 empty.insert(file)
             }

@@ -108,7 +108,12 @@ fn key(
         return None;
     }
     let model = state.spec(task).model.as_deref().or(agent.model.as_deref());
-    let delegation = format!("{} {} {}", agent.name, model.unwrap_or_default(), delegator.describe(agent, model));
+    let delegation = format!(
+        "{} {} {}",
+        agent.name,
+        model.unwrap_or_default(),
+        delegator.describe(agent, model, state.spec(task).sandbox)
+    );
     Some(cache::key(state, task, settings.incremental, &delegation))
 }
 

@@ -17,7 +17,8 @@ use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::model::state::RunState;
 use crate::record::{self, Record};
 use crate::store::canonical::sha256_hex;
-use crate::store::{RunLock, RunPaths, StoreError, replace_file, safe_name, within};
+use crate::store::worker::MAX_RESULT_BYTES;
+use crate::store::{RunLock, RunPaths, StoreError, read_regular, replace_file, safe_name, within};
 use crate::{EngineError, plan, workflow};
 
 /// Workflows inside one another, the outermost counted, at most.
@@ -186,7 +187,7 @@ fn bind(
             Err(fault) => return refused(format!("sub-workflow {app} cannot be read: {fault}")),
         },
     };
-    let Some(bytes) = source.and_then(|path| std::fs::read(path).ok()) else {
+    let Some(bytes) = source.and_then(|path| read_regular(&path, MAX_RESULT_BYTES).ok()) else {
         let wanted = match spec.bind_result {
             BindResult::Report => "report",
             BindResult::VerdictResult => "verdict-result",

@@ -14,7 +14,7 @@ use crate::decide::feedback;
 use crate::decide::finish::step;
 use crate::model::journal::{AcceptedResult, Commit, JournalEvent, TERMINAL_REASON};
 use crate::model::state::RunState;
-use crate::store::canonical::sha256_hex;
+use crate::store::worker::{ResultFile, look_at_result};
 
 const UNRESOLVABLE: &str = "commit-verifier-evidence-unresolvable";
 const RESULT_CHANGED: &str = "commit-verifier-result-changed";
@@ -70,9 +70,8 @@ impl Driver {
     /// Why the run may not be committed: the code and the words.
     fn refusal(&self, state: &RunState, verdict: Option<usize>) -> Option<(&'static str, String)> {
         let dir = &self.job.record.paths.dir;
-        let intact = |result: &AcceptedResult| {
-            std::fs::read(dir.join(&result.path)).is_ok_and(|bytes| sha256_hex(&bytes) == result.digest)
-        };
+        let intact =
+            |result: &AcceptedResult| look_at_result(&dir.join(&result.path), &result.digest) == ResultFile::AsAccepted;
         let accepted = state.tasks.iter().filter_map(|task| Some((task, task.accepted.as_ref()?)));
         let changed: Vec<String> =
             accepted.filter(|(_, result)| !intact(result)).map(|(task, _)| task.id.to_string()).collect();

@@ -416,7 +416,7 @@ impl Driver {
         self.job.record.record(&JournalEvent::DriveFinished { status, reason: reason.clone() })?;
         self.job.record.write()?;
         // A drive that found nothing to do leaves a large run's files as they are.
-        let current = self.job.record.is_reported() && report::exists(&self.job.record.paths);
+        let current = self.job.record.is_reported() && report::is_in_place(&self.job.record.paths);
         if !current {
             report::write(&self.job.record)?;
         }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use crate::model::journal::JournalEvent;
 use crate::model::outcome::{Ending, HandleKind, Notice, Outcome};
 use crate::model::state::RunState;
 use crate::store::canonical::sha256_hex;
-use crate::store::{EndedLog, RunPaths, task_name, worker};
+use crate::store::{EndedLog, RunPaths, read_regular, task_name, worker};
 use crate::workflow;
 
 /// An attempt whose dispatch is recorded but not yet on disk.
@@ -114,7 +113,8 @@ fn earlier_in_full(state: &RunState, phase: usize, paths: &RunPaths) -> Option<S
     let mut results = BTreeMap::new();
     for task in before {
         let accepted = task.accepted.as_ref()?;
-        let text = fs::read_to_string(paths.dir.join(&accepted.path)).ok();
+        let bytes = read_regular(&paths.dir.join(&accepted.path), accepted.bytes).ok();
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         let Some(text) = text.filter(|text| sha256_hex(text) == accepted.digest) else {
             tracing::warn!(task = %task.id, "its result is not what was accepted; later tasks are not given results in full");
             return None;
@@ -247,7 +247,7 @@ impl Driver {
             }
         };
         let started_at = Timestamp::now();
-        let invocation = self.job.delegator.describe(&agent, assignment.model.as_deref());
+        let invocation = self.job.delegator.describe(&agent, assignment.model.as_deref(), assignment.sandbox);
         let work = self.job.runtime.spawn(async move {
             let outcome = delegator.delegate(&agent, &assignment, &notices, &stop).await;
             drop(permit);

@@ -16,9 +16,16 @@ use crate::record::Record;
 use crate::store::worker::{ResultFile, glance_at_result};
 use crate::store::{RunPaths, StoreError, replace_file, safe_name};
 
-/// Whether both forms are there.
-pub(crate) fn exists(paths: &RunPaths) -> bool {
-    [paths.report.clone(), paths.report.with_extension("html")].iter().all(|path| path.is_file())
+/// Whether both forms are there as they were written: not empty, and not written to since the snapshot, which comes after
+/// them.
+pub(crate) fn is_in_place(paths: &RunPaths) -> bool {
+    let written = |path: &Path| {
+        let meta = std::fs::symlink_metadata(path).ok().filter(|meta| meta.is_file() && meta.len() > 0)?;
+        meta.modified().ok()
+    };
+    let Some(snapshot) = written(&paths.state) else { return false };
+    let forms = [paths.report.clone(), paths.report.with_extension("html")];
+    forms.iter().all(|path| written(path).is_some_and(|at| at <= snapshot))
 }
 
 /// Writes `report.md` and `report.html` of a run, and the correction tasks of its feedback.

@@ -1,7 +1,7 @@
 //! Replacing a file as a whole: whoever reads it sees the old bytes or the new ones, never a mixture.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 use super::{StoreError, faults};
@@ -128,6 +128,44 @@ pub(crate) fn open_options() -> fs::OpenOptions {
         options.custom_flags(windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OPEN_REPARSE_POINT);
     }
     options
+}
+
+/// Reads a file that others may have put something else in place of: no link is followed, nothing but a regular file is
+/// read, nothing is waited for, and more than `most` bytes are an error.
+///
+/// # Errors
+/// What the disk refuses; [`io::ErrorKind::FileTooLarge`]; [`io::ErrorKind::InvalidInput`] for what is no regular file.
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open_options().read(true).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+}
+
+/// Makes a file anew, in place of whatever is there, in a folder that is to be the very one it is named as: neither the
+/// name nor the folder may be a link that leads elsewhere.
+///
+/// # Errors
+/// What the disk refuses; [`io::ErrorKind::InvalidInput`] for a folder that leads elsewhere.
+pub(crate) fn create_anew(path: &Path) -> io::Result<File> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    if let Err(fault) = fs::create_dir(folder)
+        && fault.kind() != io::ErrorKind::AlreadyExists
+    {
+        return Err(fault);
+    }
+    if dunce::canonicalize(folder)? != folder {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "its folder is a link, or lies behind one"));
+    }
+    if let Err(fault) = fs::remove_file(path)
+        && fault.kind() != io::ErrorKind::NotFound
+    {
+        return Err(fault);
+    }
+    open_options().read(true).write(true).create_new(true).open(path)
 }
 
 /// Removes temporary files that crashes left in a folder. Best effort.

@@ -23,7 +23,8 @@ mod verify;
 pub mod worker;
 pub mod workspace;
 
-pub use atomic::replace as replace_file;
+pub(crate) use atomic::create_anew;
+pub use atomic::{read_regular, replace as replace_file};
 pub use ended::{EndedLog, read_ended};
 pub use error::StoreError;
 pub use journal::{

@@ -134,14 +134,7 @@ pub enum ResultFile {
 /// Looks at a published result, byte by byte.
 #[must_use]
 pub fn look_at_result(path: &Path, digest: &str) -> ResultFile {
-    let read = || {
-        let mut file = atomic::open_options().read(true).open(path)?;
-        super::read::require_regular(&file, path).map_err(io::Error::other)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        io::Result::Ok(bytes)
-    };
-    match read() {
+    match atomic::read_regular(path, MAX_RESULT_BYTES) {
         Ok(bytes) if sha256_hex(&bytes) == digest => ResultFile::AsAccepted,
         Ok(_) => ResultFile::Changed,
         Err(_) => ResultFile::Missing,

@@ -81,7 +81,7 @@ pub fn preview(
         },
     };
     // Redacting a command line costs more than all else here, and most tasks share theirs.
-    let mut described: BTreeMap<(AgentName, Option<String>), String> = BTreeMap::new();
+    let mut described: BTreeMap<(AgentName, Option<String>, &'static str), String> = BTreeMap::new();
     let mut planned_task = |place: &usize| {
         let (spec, name) = (state.spec(*place), agent_of(*place));
         let agent = agents.get(name).ok();
@@ -92,8 +92,8 @@ pub fn preview(
             agent: Some(name.clone()),
             invocation: agent.map(|agent| {
                 let model = spec.model.as_deref().or(agent.model.as_deref());
-                let known = described.entry((name.clone(), model.map(str::to_owned)));
-                known.or_insert_with(|| delegator.describe(agent, model)).clone()
+                let known = described.entry((name.clone(), model.map(str::to_owned), spec.sandbox.as_str()));
+                known.or_insert_with(|| delegator.describe(agent, model, spec.sandbox)).clone()
             }),
             cache: match agent.filter(|_| left(place)) {
                 Some(agent) => lookup(state, *place, settings, agent, delegator).map_or(off, |(told, _)| told),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use flowdrive_engine::EngineError;
 use flowdrive_engine::accept::Lines;
+use flowdrive_engine::store::read_regular;
 use flowdrive_protocol::event::{Event, ProgressEvent};
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::method::{ListFeedbackParams, ShowRunParams};
@@ -318,13 +319,9 @@ async fn look(file: &Url, now: &mut Now) {
         return;
     }
     let Ok(path) = file.to_file_path() else { return };
-    let found = async {
-        if tokio::fs::metadata(&path).await?.len() > MAX_FILE_BYTES {
-            return Err(std::io::ErrorKind::FileTooLarge.into());
-        }
-        tokio::fs::read(&path).await
-    };
-    match found.await {
+    // It may have become a link, a pipe or a device since it was cited.
+    let found = tokio::task::spawn_blocking(move || read_regular(&path, MAX_FILE_BYTES)).await;
+    match found.unwrap_or_else(|fault| Err(std::io::Error::other(fault))) {
         Ok(bytes) => drop(now.insert(file.clone(), Some(Lines::of(String::from_utf8_lossy(&bytes).into_owned())))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => drop(now.insert(file.clone(), None)),
         Err(error) => tracing::debug!(%file, %error, "a cited file could not be looked at again"),
