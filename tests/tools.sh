@@ -85,10 +85,10 @@ readonly WINDOWS_TARGET=x86_64-pc-windows-gnu
 can_check_windows() {
   if ! command -v x86_64-w64-mingw32-gcc >/dev/null; then
     command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
-    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends gcc-mingw-w64-x86-64 >/dev/null 2>&1 || return 1
+    DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -q -y --no-install-recommends gcc-mingw-w64-x86-64 >/dev/null 2>&1 || return 1
   fi
   local library
   library="$(rustc --print sysroot)/lib/rustlib/$WINDOWS_TARGET/lib" || return 1
   [ -d "$library" ] && return 0
-  command -v rustup >/dev/null && rustup target add "$WINDOWS_TARGET" >/dev/null 2>&1 && [ -d "$library" ]
+  command -v rustup >/dev/null && timeout 300 rustup target add "$WINDOWS_TARGET" >/dev/null 2>&1 && [ -d "$library" ]
 }

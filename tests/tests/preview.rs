@@ -83,3 +83,24 @@ async fn tells_what_stands_in_the_way() {
     tree::assert_same(&before, &ws.snapshot(), "after preview");
     server.finish().await;
 }
+
+#[tokio::test]
+async fn each_task_is_shown_with_its_own_sandbox() {
+    let ws = TestWorkspace::new();
+    let preset = flowdrive_protocol::config::AgentConfig {
+        preset: Some(flowdrive_protocol::config::Preset::Claude),
+        ..flowdrive_protocol::config::AgentConfig::default()
+    };
+    ws.configure(&config::config([("claude", preset)]));
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let tasks = ["default", "readonly", "workspace-write"]
+        .map(|sandbox| json!({ "id": format!("map:{sandbox}"), "prompt": "p", "sandbox": sandbox }));
+    let document = json!({ "schemaVersion": 1, "id": "w", "title": "t", "phases": [{ "id": "map", "tasks": tasks }] });
+    let params = server.here(json!({ "workflow": { "inline": document } }));
+    let preview: DrivePreview = server.ok("preview", params).await;
+    let shown: Vec<&str> = preview.plan[0].tasks.iter().filter_map(|task| task.invocation.as_deref()).collect();
+    assert_eq!(shown.len(), 3);
+    assert!(shown[0] != shown[1] && shown[1] != shown[2], "{shown:#?}");
+    assert!(shown[2].contains("Write") && !shown[1].contains("Write"), "{shown:#?}");
+    server.finish().await;
+}
