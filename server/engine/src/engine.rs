@@ -280,8 +280,8 @@ impl Engine {
             record.close_unfinished()?;
             let closed = resolve::resolve(&mut record, &params)?;
             record.sync()?.into_iter().for_each(|event| sink.event(event));
-            // In this order: a snapshot with an end in it says that the report was written.
-            crate::report::write(&record)?;
+            // In this order: the snapshot says which report was written.
+            crate::report::write(&mut record)?;
             record.save_snapshot()?;
             Ok(closed)
         })

@@ -31,6 +31,18 @@ pub struct Snapshot {
     pub position: JournalPosition,
     /// The state.
     pub state: RunState,
+    /// The reports that were written of this very state.
+    #[serde(default)]
+    pub report: Option<ReportDigests>,
+}
+
+/// What the reports held when they were written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportDigests {
+    /// Of `report.md`.
+    pub markdown: String,
+    /// Of `report.html`.
+    pub page: String,
 }
 
 /// A run's record, as its one writer holds it.
@@ -41,8 +53,8 @@ pub struct Record {
     state: Arc<RwLock<RunState>>,
     announce: Vec<ProgressEvent>,
     since_snapshot: u64,
-    /// Whether the report on disk is of this state, as far as the record can tell.
-    reported: bool,
+    /// The reports written of this state; none when it has changed since.
+    report: Option<ReportDigests>,
 }
 
 impl Record {
@@ -56,7 +68,7 @@ impl Record {
         let at = journal.append(&event)?.at;
         let state = RunState::planned_at(plan, at).map_err(|fault| unfit(&paths, 1, &fault))?;
         let state = Arc::new(RwLock::new(state));
-        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: 1, reported: false })
+        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: 1, report: None })
     }
 
     /// Opens the record of a run for its one writer, who holds the run's lock. A torn last line is cut off, and results
@@ -83,12 +95,11 @@ impl Record {
         if let Some(torn) = end.torn {
             tracing::warn!(path = %paths.journal.display(), bytes = torn.bytes, "cut off a torn last line");
         }
-        // A drive writes the report before the snapshot that says how it ended.
-        let mut reported = fold.state.as_ref().is_some_and(|state| state.ended.is_some());
+        let mut report = fold.report.take();
         let mut open = |fold: &mut Fold| {
             let from = fold.position.clone();
             Journal::open_with(&paths, run_id, from, &mut |entry| {
-                reported &= leaves_report(&entry.event);
+                report = report.take().filter(|_| leaves_report(&entry.event));
                 fold.take(&paths, run_id, entry);
             })
         };
@@ -97,7 +108,7 @@ impl Record {
                 tracing::warn!(path = %paths.state.display(), "the snapshot is not of this journal; rebuilding it");
                 fold = Fold::default();
                 let opened = open(&mut fold);
-                reported = false;
+                report = None;
                 opened?.0
             }
             opened => opened?.0,
@@ -105,9 +116,9 @@ impl Record {
         let folded = fold.folded;
         let state = fold.finish(&paths)?;
         let restored = restore_lost_results(&paths, run_id, &state)?;
-        reported &= restored == ResultFiles::Untouched;
+        report = report.filter(|_| restored == ResultFiles::Untouched);
         let state = Arc::new(RwLock::new(state));
-        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: folded, reported })
+        Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: folded, report })
     }
 
     /// The state.
@@ -136,15 +147,20 @@ impl Record {
         self.journal.append_at(event, at)?;
         self.announce.extend(events);
         self.since_snapshot += 1;
-        self.reported &= leaves_report(event);
+        self.report = self.report.take().filter(|_| leaves_report(event));
         Ok(())
     }
 
-    /// Whether the report that was written last still says all there is to say: the run was finished, and nothing has
-    /// happened to it since but drives that found nothing to do.
+    /// The reports written last, where they still say all there is to say: the run was finished, and nothing has happened
+    /// to it since but drives that found nothing to do.
     #[must_use]
-    pub fn is_reported(&self) -> bool {
-        self.reported && self.state().status() == RunStatus::Complete
+    pub fn report(&self) -> Option<&ReportDigests> {
+        self.report.as_ref().filter(|_| self.state().status() == RunStatus::Complete)
+    }
+
+    /// Says that these reports of the present state were written.
+    pub fn set_report(&mut self, report: ReportDigests) {
+        self.report = Some(report);
     }
 
     /// Records the end of an earlier drive that died before it could. It was told to nobody, or by that drive itself; so it
@@ -202,9 +218,16 @@ impl Record {
             schema_version: u32,
             position: JournalPosition,
             state: &'a RunState,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            report: Option<&'a ReportDigests>,
         }
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        let whole = Borrowed { schema_version: state.schema_version, position: self.journal.position(), state: &state };
+        let whole = Borrowed {
+            schema_version: state.schema_version,
+            position: self.journal.position(),
+            state: &state,
+            report: self.report.as_ref(),
+        };
         snapshot::save(&self.paths.state, &whole, true)?;
         drop(state);
         self.since_snapshot = 0;
@@ -312,6 +335,7 @@ pub fn replay(
 struct Fold {
     state: Option<RunState>,
     position: Option<JournalPosition>,
+    report: Option<ReportDigests>,
     folded: u64,
     keep_after: Option<u64>,
     kept: Vec<ProgressEvent>,
@@ -327,7 +351,7 @@ impl Fold {
         }
         let mut state = found.state;
         state.reindex();
-        Self { state: Some(state), position: Some(found.position), ..Self::default() }
+        Self { state: Some(state), position: Some(found.position), report: found.report, ..Self::default() }
     }
 
     fn restart(&mut self, origin: Option<RunState>) {

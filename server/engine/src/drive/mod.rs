@@ -416,9 +416,10 @@ impl Driver {
         self.job.record.record(&JournalEvent::DriveFinished { status, reason: reason.clone() })?;
         self.job.record.write()?;
         // A drive that found nothing to do leaves a large run's files as they are.
-        let current = self.job.record.is_reported() && report::is_in_place(&self.job.record.paths);
+        let record = &self.job.record;
+        let current = record.report().is_some_and(|written| report::is_in_place(&record.paths, written));
         if !current {
-            report::write(&self.job.record)?;
+            report::write(&mut self.job.record)?;
         }
         // Synced before the snapshot, which must never be ahead of the journal on disk.
         let events = self.job.record.sync()?;

@@ -12,29 +12,26 @@ use flowdrive_protocol::ids::TaskId;
 
 use crate::decide::feedback;
 use crate::model::state::RunState;
-use crate::record::Record;
-use crate::store::worker::{ResultFile, glance_at_result};
+use crate::record::{Record, ReportDigests};
+use crate::store::canonical::sha256_hex;
+use crate::store::worker::{ResultFile, glance_at_result, look_at_result};
 use crate::store::{RunPaths, StoreError, replace_file, safe_name};
 
-/// Whether both forms are there as they were written: not empty, and not written to since the snapshot, which comes after
-/// them.
-pub(crate) fn is_in_place(paths: &RunPaths) -> bool {
-    let written = |path: &Path| {
-        let meta = std::fs::symlink_metadata(path).ok().filter(|meta| meta.is_file() && meta.len() > 0)?;
-        meta.modified().ok()
-    };
-    let Some(snapshot) = written(&paths.state) else { return false };
-    let forms = [paths.report.clone(), paths.report.with_extension("html")];
-    forms.iter().all(|path| written(path).is_some_and(|at| at <= snapshot))
+/// Whether both forms are there as they were written.
+pub(crate) fn is_in_place(paths: &RunPaths, written: &ReportDigests) -> bool {
+    let holds = |path: &Path, digest: &str| look_at_result(path, digest) == ResultFile::AsAccepted;
+    holds(&paths.report, &written.markdown) && holds(&paths.report.with_extension("html"), &written.page)
 }
 
 /// Writes `report.md` and `report.html` of a run, and the correction tasks of its feedback.
 ///
 /// # Errors
 /// What the disk refuses.
-pub(crate) fn write(record: &Record) -> Result<(), StoreError> {
+pub(crate) fn write(record: &mut Record) -> Result<(), StoreError> {
     let written = rendered(&record.state(), &record.paths);
-    written.save(&record.paths)
+    written.save(&record.paths)?;
+    record.set_report(ReportDigests { markdown: sha256_hex(&written.markdown), page: sha256_hex(&written.page) });
+    Ok(())
 }
 
 /// Everything of a run's folder that is there for people, as it is to be written.
