@@ -70,7 +70,7 @@ async fn each_task_is_told_why_it_was_or_was_not_served_from_the_cache() {
     assert_eq!(reason(&third, "map:a"), (CacheVerdict::Miss, "inputs, prompt changed".to_owned()));
     assert_eq!(reason(&third, "map:b"), (CacheVerdict::Miss, "inputs changed".to_owned()));
     assert_eq!(before["map:b"], third["map:b"]);
-    assert!(before["then:c"].reason.as_ref().unwrap().contains("before it has no result yet"), "{before:#?}");
+    assert!(before["then:c"].reason.as_ref().unwrap().contains("not known before"), "{before:#?}");
     server.finish().await;
 
     configure("two");

@@ -211,6 +211,25 @@ async fn an_exit_code_is_a_failure_and_writes_no_result() {
 }
 
 #[tokio::test]
+async fn what_an_endpoint_says_of_its_error_is_told_and_nothing_else_of_its_body() {
+    let said = |reason: &str| reason.to_owned() + ": the quota is used up";
+    for error in [json!("the quota is used up\nand more"), json!({ "message": "the quota is used up", "code": 1 })] {
+        let body = json!({ "error": error, "other": "not quoted" });
+        let answer = body.clone();
+        let (_, reason, _) = fails(move |_, _| response("401 Unauthorized", "", &answer.to_string())).await;
+        assert_eq!(reason, said("agent endpoint error: runner responded 401"));
+        let answer = body.clone();
+        let (_, reason, passing) = fails(move |_, _| response("503 Service Unavailable", "", &answer.to_string())).await;
+        assert_eq!(reason, said("agent endpoint error: runner responded 503"));
+        assert_eq!(passing, Some(None));
+        let mut answer = body;
+        answer["exitCode"] = json!(3);
+        let (_, reason, _) = fails(move |_, _| ok(&answer)).await;
+        assert_eq!(reason, said("map:one: failed (exit 3)"));
+    }
+}
+
+#[tokio::test]
 async fn refusals_are_worded_one_way_and_told_from_what_may_pass() {
     for (status, code, may_pass) in [
         ("429 Too Many Requests", "endpoint-overloaded", true),

@@ -65,7 +65,8 @@ fn upstream(state: &RunState, task: usize) -> Result<serde_json::Value, String> 
     let mut results = before
         .map(|place| {
             let task = &state.tasks[*place];
-            let result = task.accepted.as_ref().ok_or_else(|| format!("{} before it has no result yet", task.id))?;
+            let known = task.accepted.as_ref();
+            let result = known.ok_or_else(|| format!("not known before {} has its result", task.id))?;
             Ok((task.id.as_str(), result.digest.as_str()))
         })
         .collect::<Result<Vec<_>, String>>()?;
@@ -76,6 +77,9 @@ fn upstream(state: &RunState, task: usize) -> Result<serde_json::Value, String> 
 /// Which parts differ between the key looked for and that of the newest result kept.
 #[must_use]
 pub fn difference(wanted: &CacheKey, kept: &CacheKey) -> String {
+    if wanted.parts.keys().ne(kept.parts.keys()) {
+        return "the newest result was kept under other rules (`resultCache` or an incremental drive)".to_owned();
+    }
     let changed: Vec<&str> = wanted
         .parts
         .iter()
@@ -83,7 +87,7 @@ pub fn difference(wanted: &CacheKey, kept: &CacheKey) -> String {
         .map(|(name, _)| name.as_str())
         .collect();
     if changed.is_empty() {
-        "it was kept under other rules".to_owned()
+        "it was kept by another version".to_owned()
     } else {
         format!("{} changed", changed.join(", "))
     }

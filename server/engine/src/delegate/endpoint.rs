@@ -17,7 +17,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 pub(super) use self::http::Clients;
-use self::http::{Call, Fault, Http};
+use self::http::{Call, Fault, Http, said};
 use super::delegator::{Shared, Stops};
 use super::draft::Draft;
 use super::log_file::LogFile;
@@ -78,6 +78,8 @@ fn request_body(assignment: &Assignment, model: Option<&str>) -> Result<Vec<u8>,
 struct Answer {
     exit_code: i32,
     stdout: String,
+    /// What it says went wrong.
+    error: Option<String>,
 }
 
 /// What an endpoint agent is, apart from the rest of the agent.
@@ -204,8 +206,7 @@ fn read_answer(answer: &Value) -> Result<Answer, Fault> {
                 .ok_or_else(|| Fault::error(format!("runner reported an exitCode that is none: {number}")))?
         }
         _ => {
-            let said = answer.get("error").and_then(Value::as_str).filter(|said| !said.is_empty());
-            let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+            let said = said(answer).map(|said| format!(": {said}")).unwrap_or_default();
             return Err(Fault::error(format!("runner did not report an exitCode{said}")));
         }
     };
@@ -214,7 +215,7 @@ fn read_answer(answer: &Value) -> Result<Answer, Fault> {
         None | Some(Value::Null | Value::Bool(false)) => String::new(),
         Some(other) => other.to_string(),
     };
-    Ok(Answer { exit_code, stdout })
+    Ok(Answer { exit_code, stdout, error: said(answer) })
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small just before")]
@@ -243,7 +244,8 @@ async fn settle(
         let mut log = LogFile::new(assignment.folder.logs.join("stdout.log"), shared.options.output_cap);
         log.write(stdout.as_bytes()).await;
         log.flush().await;
-        return draft.failed("agent-exit", &format!("{task}: failed (exit {})", answer.exit_code), None);
+        let said = answer.error.map(|said| format!(": {said}")).unwrap_or_default();
+        return draft.failed("agent-exit", &format!("{task}: failed (exit {}){said}", answer.exit_code), None);
     }
     let Some(result) = result else { return draft.completed() };
     let path = &assignment.folder.result;
@@ -307,7 +309,7 @@ mod tests {
 
     #[test]
     fn answers_are_read_strictly_where_it_matters() {
-        let ok = |code, stdout: &str| Some(Answer { exit_code: code, stdout: stdout.to_owned() });
+        let ok = |code, stdout: &str| Some(Answer { exit_code: code, stdout: stdout.to_owned(), error: None });
         let table = [
             (json!({"exitCode": 0, "stdout": "x"}), ok(0, "x")),
             (json!({"exitCode": 7.0}), ok(7, "")),

@@ -84,16 +84,18 @@ pub fn preview(
     let mut described: BTreeMap<(AgentName, Option<String>, &'static str), String> = BTreeMap::new();
     let mut planned_task = |place: &usize| {
         let (spec, name) = (state.spec(*place), agent_of(*place));
-        let agent = agents.get(name).ok();
+        // A task that is a workflow of its own starts no agent.
+        let agent = agents.get(name).ok().filter(|_| spec.sub_workflow.is_none());
         let off = CacheState { state: CacheVerdict::Off, reason: None };
         PlannedTask {
             id: state.tasks[*place].id.clone(),
             status: state.tasks[*place].status,
-            agent: Some(name.clone()),
-            invocation: agent.map(|agent| {
+            agent: spec.sub_workflow.is_none().then(|| name.clone()),
+            invocation: spec.sub_workflow.as_ref().map(|own| format!("workflow {}", own.id)).or_else(|| {
+                let agent = agent?;
                 let model = spec.model.as_deref().or(agent.model.as_deref());
                 let known = described.entry((name.clone(), model.map(str::to_owned), spec.sandbox.as_str()));
-                known.or_insert_with(|| delegator.describe(agent, model, spec.sandbox)).clone()
+                Some(known.or_insert_with(|| delegator.describe(agent, model, spec.sandbox)).clone())
             }),
             cache: match agent.filter(|_| left(place)) {
                 Some(agent) => lookup(state, *place, settings, agent, delegator).map_or(off, |(told, _)| told),

@@ -240,19 +240,16 @@ impl Http {
     }
 
     async fn refusal(&self, subject: &str, status: StatusCode, response: Response) -> Fault {
-        let message = format!("{subject} responded {}", status.as_u16());
+        let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let wait = header.and_then(|header| retry_after(header, SystemTime::now()));
+        let body: Option<Value> =
+            read_body(response, REFUSAL_CAP).await.ok().and_then(|body| serde_json::from_slice(&body).ok());
+        let said = body.as_ref().and_then(said).map(|said| format!(": {said}")).unwrap_or_default();
+        let message = format!("{subject} responded {}{said}", status.as_u16());
         if !is_transient_status(status.as_u16()) {
             return Fault::error(message);
         }
-        let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let mut wait = header.and_then(|header| retry_after(header, SystemTime::now()));
-        if wait.is_none()
-            && let Ok(body) = read_body(response, REFUSAL_CAP).await
-            && let Ok(body) = serde_json::from_slice(&body)
-        {
-            wait = json_hint(&body);
-        }
-        Fault { kind: Kind::Overloaded, message, wait }
+        Fault { kind: Kind::Overloaded, message, wait: wait.or_else(|| json_hint(body.as_ref()?)) }
     }
 }
 
@@ -293,6 +290,14 @@ async fn read_body(mut response: Response, cap: u64) -> Result<Vec<u8>, Fault> {
         body.extend_from_slice(&chunk);
     }
     Ok(body)
+}
+
+/// What an answer gives as its `error`: a text, or the `message` of an object, as providers have it. One line, clipped.
+pub(super) fn said(answer: &Value) -> Option<String> {
+    let error = answer.get("error")?;
+    let text = error.as_str().or_else(|| error.get("message")?.as_str())?.trim();
+    let line: String = text.lines().next()?.chars().take(300).collect();
+    (!line.is_empty()).then_some(line)
 }
 
 const fn kind_of(value: &Value) -> &'static str {
