@@ -85,8 +85,8 @@ const sleeper = (folder) => ({ command: ["sh", "-c", 'echo $$ > "$0/$$.pid"; exe
 const sleepers = (folder) => fs.readdirSync(folder).map((name) => Number.parseInt(name, 10));
 
 async function sleepingDrive(name) {
-  const folder = path.join(path.dirname(results), name);
-  fs.mkdirSync(folder);
+  // These scenarios run twice in one go: from the sources, and from the installed package.
+  const folder = fs.mkdtempSync(path.join(path.dirname(results), `${name}-`));
   await configure({ agents: { slow: sleeper(folder) }, defaultAgent: "slow" });
   const before = runFolders();
   const outcome = run("drive", { workflow: "quick-survey", inputs: { question } });
