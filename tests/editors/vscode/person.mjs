@@ -45,16 +45,47 @@ export class Person {
     return this.page.locator(".quick-input-list .monaco-list-row", { hasText: text }).first();
   }
 
+  /** Whether something comes into sight soon. */
+  async comes(locator) {
+    return locator.waitFor({ state: "visible", timeout: 3000 }).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  /** The palette, with a text in it. A page that is just closing, or a window that is still busy, swallows the key: then
+   * it is pressed again, from a place that has the focus for sure. */
+  async palette(text) {
+    let again = false;
+    await eventually(`the palette with ${text}`, async () => {
+      if (again) await this.page.locator(".part.statusbar").click({ position: { x: 500, y: 5 }, timeout: 3000 }).catch(() => {});
+      again = true;
+      await this.page.keyboard.press("Escape");
+      await this.page.keyboard.press("F1");
+      if (!(await this.comes(this.box))) return false;
+      await this.box.fill(text, { timeout: 3000 }).catch(() => {}); // closed again meanwhile
+      return (await this.box.inputValue({ timeout: 3000 }).catch(() => "")) === text;
+    });
+  }
+
   /** Runs a command of the palette, once it is there. */
   async command(title) {
     await eventually(`the command ${title}`, async () => {
-      await this.page.keyboard.press("Escape");
-      await this.page.keyboard.press("F1");
-      await this.box.waitFor({ state: "visible" });
-      await this.box.fill(`>${title}`);
-      await pause(250);
-      return (await this.row(title).count()) > 0;
+      await this.palette(`>${title}`);
+      return this.comes(this.row(title));
     });
+    await this.accept();
+  }
+
+  /** Presses Enter in the box or list that is open, once it hears keys. */
+  async accept() {
+    await eventually("a box that hears keys", () => this.page.evaluate(() => document.activeElement?.closest(".quick-input-widget") != null));
+    await this.page.keyboard.press("Enter");
+  }
+
+  /** Presses Enter on the button of a page that has the focus by itself. */
+  async acceptIn(frame, button) {
+    await eventually(`the focus on ${button}`, () => frame.evaluate((text) => document.hasFocus() && document.activeElement?.textContent?.includes(text), button));
     await this.page.keyboard.press("Enter");
   }
 
@@ -73,7 +104,7 @@ export class Person {
       await pause(200);
       return (await this.box.inputValue()) === text;
     });
-    await this.page.keyboard.press("Enter");
+    await this.accept();
   }
 
   /** A view's row, by what stands in it. */

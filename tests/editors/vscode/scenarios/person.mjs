@@ -56,7 +56,7 @@ export async function run(server) {
       await person.choose("Quick survey");
       await person.type("question", asked);
       await person.row("default").waitFor();
-      await page.keyboard.press("Enter");
+      await person.accept();
       return person.frame("Nothing has been started yet");
     };
     const drive = async () => (await upToPreview()).getByRole("button", { name: "Start" }).click();
@@ -88,9 +88,9 @@ export async function run(server) {
       await person.row("builtin:survey").waitFor();
       await page.locator(".quick-input-widget").getByRole("button", { name: "Back" }).click();
       await eventually("what was typed before", async () => (await person.box.inputValue()) === question);
-      await page.keyboard.press("Enter");
+      await person.accept();
       await person.row("builtin:survey").waitFor();
-      await page.keyboard.press("Enter");
+      await person.accept();
       const preview = await person.frame("Nothing has been started yet");
       const text = await preview.locator("body").innerText();
       for (const part of ["5 tasks", question, "map:entry-points", "builtin:survey"]) if (!text.includes(part)) throw new Error(`no ${part} in ${text}`);
@@ -116,9 +116,9 @@ export async function run(server) {
         await person.row(word).waitFor();
       }
       await person.row("Done").waitFor();
-      await page.keyboard.press("Enter");
+      await person.accept();
       await person.row("default").waitFor();
-      await page.keyboard.press("Enter");
+      await person.accept();
       const preview = await person.frame("Nothing has been started yet");
       const inputs = await preview.locator("dl").innerText();
       if (!/often\s+2\s+where\s+src\s+deep\s+true\s+words\s+retry\s+limit/.test(inputs)) throw new Error(inputs);
@@ -126,8 +126,7 @@ export async function run(server) {
     });
 
     await at("a drive is started from its preview with the keyboard, and its tree, findings and problems are seen", async () => {
-      await upToPreview();
-      await page.keyboard.press("Enter"); // the button has the focus
+      await person.acceptIn(await upToPreview(), "Start");
       await person.toast("is complete").waitFor();
       for (const row of ["Map", "map:entry-points", "verdict:synthesis"]) await person.tree("Runs", row).first().waitFor();
       // What a screen reader hears, as soon as the tree is drawn anew.
@@ -148,6 +147,7 @@ export async function run(server) {
       settings({ "flowdrive.agents": { broken }, "flowdrive.defaultAgent": "broken" });
       await restart();
       await page.locator(".monaco-editor").first().click();
+      await eventually("an editor that hears keys", () => page.evaluate(() => document.activeElement?.closest(".monaco-editor") != null));
       await page.keyboard.press("Control+k");
       await page.keyboard.press("Control+g");
       await person.toast("is parked").waitFor();

@@ -26,8 +26,7 @@ export async function run(server) {
     await person.step("in a folder that is not trusted nothing is started, and the view says why", async () => {
       await page.getByRole("tab", { name: "Flowdrive" }).first().click();
       await page.getByText("starts none in a folder that you do not trust").waitFor();
-      await page.keyboard.press("F1");
-      await person.box.fill(">Flowdrive: Drive Workflow");
+      await person.palette(">Flowdrive: Drive Workflow");
       await pause(500);
       const offered = await person.row("Flowdrive: Drive Workflow").count();
       if (offered > 0) throw new Error("the command is offered");
@@ -44,7 +43,7 @@ export async function run(server) {
       await person.type("question", question);
       await person.row("builtin:survey").waitFor();
       if ((await person.row("evil").count()) > 0) throw new Error("the folder's agent is offered");
-      await page.keyboard.press("Enter");
+      await person.accept();
       await (await person.frame("Nothing has been started yet")).getByRole("button", { name: "Start" }).click();
       await person.toast("is complete").waitFor();
       await eventually("one run", () => runFolders(folder).length === 1);
