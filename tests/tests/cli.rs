@@ -118,6 +118,81 @@ fn the_exit_code_tells_how_it_ended() {
 }
 
 #[test]
+fn a_reader_that_goes_away_does_not_hide_how_it_ended() {
+    let ws = TestWorkspace::new();
+    ws.write("mine.toml", WORKFLOW);
+    ws.configure(&config::config([("idle", config::fixture(&ws, &["--kind", "no-evidence"]))]));
+    for json in [&[][..], &["--json"]] {
+        let mut command = ws.flowdrive(&["drive", "mine.toml"]);
+        command.args(json).arg("--workspace").arg(ws.path()).arg("--config").arg(ws.config_file());
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = command.stdout(writer).stderr(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), Some(3), "{json:?}");
+    }
+}
+
+#[test]
+fn runs_are_found_from_the_folders_below_them() {
+    let ws = TestWorkspace::new();
+    ws.write("mine.toml", WORKFLOW);
+    ws.write("src/deep/a.txt", "a");
+    std::fs::write(ws.config_file(), "").unwrap();
+    let below = |arguments: &[&str]| {
+        let mut command = ws.flowdrive(arguments);
+        command.current_dir(ws.path().join("src/deep")).output().unwrap()
+    };
+    let none = below(&["runs"]);
+    assert!(none.status.success() && text(&none).contains("No runs in"), "{}", text(&none));
+    assert_eq!(run(&ws, &["drive", "mine.toml"]).status.code(), Some(0));
+    let listed: Value = json(&below(&["runs", "--json"]));
+    let id = listed["runs"][0]["runId"].as_str().unwrap();
+    for arguments in [
+        &["show", "latest"][..],
+        &["report", "latest"],
+        &["verify", id],
+        &["resume", id],
+        &["preview", "--run", id],
+        &["stop", id],
+        &["feedback", "list", id],
+        &["runs", "prune", "--keep", "1"],
+    ] {
+        let output = below(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+    }
+    // A new run is about the folder one is in.
+    assert!(below(&["drive", "quick-survey", "--input", "question=a"]).status.success());
+    assert!(ws.path().join("src/deep/.cw/runs").is_dir());
+    // A folder that is named is looked at, and no other.
+    let named = below(&["show", "latest", "--workspace", ".."]);
+    assert!(!named.status.success() && text(&named).contains("there is no run in"), "{}", text(&named));
+}
+
+#[test]
+fn a_workflow_file_with_a_fault_is_listed_with_it() {
+    let ws = TestWorkspace::new();
+    ws.write(".cw/workflows/bad.toml", "schemaVersion = 1\nid = \"bad\"\ntitel = \"x\"\n");
+    std::fs::write(ws.config_file(), "").unwrap();
+    let output = run(&ws, &["workflows"]);
+    assert!(output.status.success(), "{}", text(&output));
+    for part in ["quick-survey", "unusable .cw/workflows/bad.toml", "titel"] {
+        assert!(text(&output).contains(part), "{part} is not in {}", text(&output));
+    }
+}
+
+#[test]
+fn pruning_without_a_rule_says_which_flags_make_one() {
+    let ws = TestWorkspace::new();
+    std::fs::write(ws.config_file(), "").unwrap();
+    for arguments in [&["runs", "prune"][..], &["runs", "prune", "--status", "parked"], &["runs", "prune", "--dry-run"]]
+    {
+        let output = run(&ws, arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains("--keep N") && text(&output).contains("--older-than AGE"), "{}", text(&output));
+    }
+}
+
+#[test]
 fn the_demo_drives_both_kinds_of_agent() {
     let ws = TestWorkspace::new();
     let output = ws.flowdrive(&["demo"]).output().unwrap();

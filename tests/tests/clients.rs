@@ -127,7 +127,7 @@ fn conformance(client: &[&str]) -> (Option<i32>, String) {
 fn the_clients_of_this_repository_keep_the_protocol() {
     for client in [
         &["python3", "examples/drive.py", "/tmp", "?", "{server}"][..],
-        &["bash", "examples/drive.sh", "/tmp", "?", "{server}"],
+        &["sh", "examples/drive.sh", "/tmp", "?", "{server}"],
     ] {
         let (code, told) = conformance(client);
         assert_eq!(code, Some(0), "{client:?}\n{told}");
@@ -239,10 +239,10 @@ fn python_drives_a_run_through_newline_json() {
 }
 
 #[test]
-fn bash_and_jq_drive_a_run_through_newline_json() {
+fn sh_and_jq_drive_a_run_through_newline_json() {
     let ws = TestWorkspace::new();
     std::fs::write(ws.beside("none.toml"), "").unwrap();
-    let mut command = ws.command("bash");
+    let mut command = ws.command("sh");
     command.arg(example("drive.sh")).arg(ws.path()).arg(QUESTION);
     command.arg(binary::flowdrive()).args(["serve", "--stdio", "--config"]).arg(ws.beside("none.toml"));
     let output = run(command);

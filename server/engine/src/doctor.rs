@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use flowdrive_protocol::config::Preset;
 use flowdrive_protocol::ids::{RunId, TaskId};
 use flowdrive_protocol::method::{DoctorResult, ListRunsResult};
 use flowdrive_protocol::run::{CheckStatus, DoctorCheck};
@@ -90,12 +91,13 @@ fn agent_check(
         Ok(path) => path,
         // A preset nobody asked for is worth a line, not a fault.
         Err(_) if preset.is_some() && !default => {
-            let hint = Some(format!("install {program} to use this agent"));
+            let hint = Some(how_to_install(*preset, program));
             return check(name, CheckStatus::Warn, format!("{program} is not on PATH"), hint);
         }
         Err(reason) => {
-            let hint = "correct the agent's command in the configuration, or install the program";
-            return check(name, CheckStatus::Fail, reason, Some(hint.to_owned()));
+            let install = how_to_install(*preset, program);
+            let hint = format!("{install}; or correct the agent's command in the configuration");
+            return check(name, CheckStatus::Fail, reason, Some(hint));
         }
     };
     let mut status = CheckStatus::Ok;
@@ -121,6 +123,18 @@ fn agent_check(
     }
     parts.push(format!("runs {shown}"));
     check(name, status, parts.join("; "), hint)
+}
+
+/// By the program's own documentation; each of them can be had in other ways too.
+fn how_to_install(preset: Option<Preset>, program: &str) -> String {
+    let package = match preset {
+        Some(Preset::Claude) if program == "claude" => "@anthropic-ai/claude-code",
+        Some(Preset::Codex) if program == "codex" => "@openai/codex",
+        Some(Preset::Gemini) if program == "gemini" => "@google/gemini-cli",
+        Some(Preset::Opencode) if program == "opencode" => "opencode-ai",
+        _ => return format!("install {program}, or put the folder it is in on the PATH of what starts Flowdrive"),
+    };
+    format!("install {program}: `npm install -g {package}`, or as its documentation says")
 }
 
 fn left_behind(ended: Result<Vec<(RunId, TaskId)>, StoreError>) -> DoctorCheck {

@@ -427,7 +427,7 @@ impl Engine {
     pub async fn list_workflows(&self, params: ListWorkflowsParams) -> Result<ListWorkflowsResult, EngineError> {
         blocking(move || {
             let workspace = params.workspace.as_deref().map(|path| open_workspace(Some(path))).transpose()?;
-            Ok(ListWorkflowsResult { workflows: workflow::list(workspace.as_ref().map(Workspace::root)) })
+            Ok(workflow::list(workspace.as_ref().map(Workspace::root)))
         })
         .await
     }

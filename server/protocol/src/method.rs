@@ -344,6 +344,22 @@ pub struct ListWorkflowsParams {
 pub struct ListWorkflowsResult {
     /// The workflows, bundled ones first.
     pub workflows: Vec<WorkflowSummary>,
+    /// Files of the workspace's workflow folder that cannot be driven as they are, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unusable: Vec<UnusableWorkflow>,
+}
+
+/// A workflow file that is not listed among the workflows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnusableWorkflow {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// What is wrong with it, a line for each fault.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// Parameters of `verifyRun`.

@@ -19,6 +19,7 @@ use std::path::Path;
 use flowdrive_protocol::SCHEMA_VERSION;
 use flowdrive_protocol::ids::WorkflowId;
 use flowdrive_protocol::method::WorkflowRef;
+use flowdrive_protocol::method::{ListWorkflowsResult, UnusableWorkflow};
 use flowdrive_protocol::run::WorkflowSummary;
 use flowdrive_protocol::workflow::{SubWorkflow, Workflow};
 
@@ -68,29 +69,35 @@ pub fn load_sub(sub: &SubWorkflow, workspace: &Path) -> Result<LoadedWorkflow, W
     finish(&nesting::find(sub, workspace)?, workspace)
 }
 
-/// The workflows that can be driven: the bundled ones and those of the workspace, by id. Those that cannot be loaded are
-/// left out and logged.
+/// The workflows that can be driven: the bundled ones and those of the workspace, by id; and the workspace's files that
+/// cannot, with what is wrong with them.
 #[must_use]
-pub fn list(workspace: Option<&Path>) -> Vec<WorkflowSummary> {
+pub fn list(workspace: Option<&Path>) -> ListWorkflowsResult {
     let nowhere = Path::new("");
-    let ids = match workspace {
-        Some(workspace) => source::known_ids(workspace),
-        None => bundled::BUNDLED.iter().map(|bundled| bundled.id.to_owned()).collect(),
-    };
     let mut summaries = BTreeMap::new();
-    for id in ids {
-        match load(&WorkflowRef::Id(id.clone()), workspace.unwrap_or(nowhere)) {
+    let mut unusable = Vec::new();
+    for bundled in bundled::BUNDLED {
+        match load(&WorkflowRef::Id(bundled.id.to_owned()), nowhere) {
             Ok(loaded) => drop(summaries.insert(loaded.workflow.id.clone(), summary(loaded))),
-            Err(error) => tracing::warn!(workflow = %id, "a workflow is not listed: {error}"),
+            Err(error) => tracing::error!(workflow = bundled.id, "a bundled workflow has a fault: {error}"),
         }
     }
     for path in workspace.map(source::workspace_files).unwrap_or_default() {
         let stem = Path::new(&path).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        if bundled::find(stem).is_some() {
-            tracing::warn!(file = %path, "a workflow is not listed: a bundled one has its id; rename the file");
-        }
+        let (message, hint) = if bundled::find(stem).is_some() {
+            ("a bundled workflow has this id".to_owned(), "rename the file, or drive it by its path".to_owned())
+        } else {
+            match load(&WorkflowRef::Id(stem.to_owned()), workspace.unwrap_or(nowhere)) {
+                Ok(loaded) => {
+                    summaries.insert(loaded.workflow.id.clone(), summary(loaded));
+                    continue;
+                }
+                Err(error) => (error.to_string(), error.hint()),
+            }
+        };
+        unusable.push(UnusableWorkflow { path, message, hint: Some(hint).filter(|hint| !hint.is_empty()) });
     }
-    summaries.into_values().collect()
+    ListWorkflowsResult { workflows: summaries.into_values().collect(), unusable }
 }
 
 fn summary(loaded: LoadedWorkflow) -> WorkflowSummary {

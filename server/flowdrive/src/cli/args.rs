@@ -57,7 +57,7 @@ pub(crate) enum Command {
 /// Where a command looks, and how it answers.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PlaceArgs {
-    /// The folder the run is about; the current one when absent.
+    /// The folder the run is about. When absent, the current one; for what asks about runs, the nearest above that has some.
     #[arg(long, short = 'w', value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
     /// Read this configuration file instead of the user's own.

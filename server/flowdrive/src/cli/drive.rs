@@ -47,7 +47,7 @@ pub(crate) async fn drive(args: DriveArgs) -> Result<u8, CliError> {
 }
 
 pub(crate) async fn resume(args: ResumeArgs) -> Result<u8, CliError> {
-    Session::with(&args.place, async |session| {
+    Session::with_runs(&args.place, async |session| {
         let run_id = runs::find(session, &args.run).await?;
         let agent = args.driving.agent.clone();
         let running = session.client.resume(ResumeParams {
@@ -122,8 +122,8 @@ pub(crate) async fn conclude(
         output::err(&format!("stopped at once\n{next}"));
         return Ok(end.forced.unwrap_or(super::FAULT));
     };
-    if json {
-        output::json(&result)?;
+    let told = if json {
+        output::json(&result)
     } else {
         // The summary is worth having without what this adds to it.
         let run = match runs::whole(session, &result.run_id).await {
@@ -141,7 +141,12 @@ pub(crate) async fn conclude(
             flags: &session.flags,
             agent,
         };
-        output::out(&summary.render(Paint(output::out_colours())))?;
+        output::out(&summary.render(Paint(output::out_colours())))
+    };
+    match told {
+        // How the run stands is told by the exit code, also where nobody reads the rest: `drive | head -1`.
+        Ok(()) | Err(CliError::ReaderGone) => {}
+        Err(error) => return Err(error),
     }
     Ok(end.forced.unwrap_or_else(|| summary::exit_code(result.status)))
 }

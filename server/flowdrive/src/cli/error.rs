@@ -62,7 +62,7 @@ impl CliError {
     fn text(&self) -> String {
         let mut text = format!("error: {self}\n");
         if let Self::Client(error) | Self::Lost { error, .. } = self {
-            if let Some(place) = place(error) {
+            if let Some(place) = place(error).filter(|_| !says_where(error)) {
                 let _ = writeln!(text, "  --> {place}");
             }
             if let ClientError::ServerDied { stderr_tail, .. } = error {
@@ -93,6 +93,14 @@ fn missing_input(message: &str) -> Option<String> {
     });
     let flags: Vec<String> = names.collect();
     (!flags.is_empty()).then(|| format!("add {}", flags.join(" ")))
+}
+
+/// Whether the message names the place already.
+fn says_where(error: &ClientError) -> bool {
+    let (Some(data), message) = (error.data(), error.to_string()) else { return false };
+    let file = data.file.as_ref().is_none_or(|file| message.contains(file.as_str()));
+    let line = data.line.is_none_or(|line| message.contains(&format!(":{line}:")));
+    file && line && data.field.as_ref().is_none_or(|field| message.contains(field.as_str()))
 }
 
 /// `file:line, field x`, as far as known.
@@ -143,6 +151,20 @@ mod tests {
         data.file = None;
         assert!(server(-32020, Some(data)).text().contains("\n  --> field `phases[0].tasks[1].id`\n"));
         assert_eq!(server(-32603, None).text(), "error: it went wrong\n");
+    }
+
+    #[test]
+    fn a_place_that_the_message_names_is_not_said_again() {
+        let mut data = ErrorData::new(ErrorKind::ConfigInvalid, "");
+        (data.file, data.line, data.field) = (Some("c.toml".into()), Some(5), Some("agents.x".into()));
+        let said = |message: &str, data: &ErrorData| {
+            let error =
+                ClientError::Server { code: -32021, message: message.into(), data: Some(Box::new(data.clone())) };
+            CliError::Client(error).text()
+        };
+        assert_eq!(said("c.toml:5: agents.x: unknown", &data), "error: c.toml:5: agents.x: unknown\n");
+        assert!(said("agents.x: unknown", &data).contains("--> c.toml:5, field `agents.x`"));
+        assert!(said("c.toml:6: agents.x: unknown", &data).contains("--> c.toml:5"));
     }
 
     #[test]

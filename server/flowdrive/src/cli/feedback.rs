@@ -22,7 +22,7 @@ pub(crate) async fn feedback(args: FeedbackArgs) -> Result<u8, CliError> {
 }
 
 async fn list(args: FeedbackListArgs) -> Result<u8, CliError> {
-    Session::with(&args.place, async |session| {
+    Session::with_runs(&args.place, async |session| {
         let run_id = runs::find(session, &args.run).await?;
         let params = ListFeedbackParams { workspace: session.place(), run_id: run_id.clone(), status: args.status };
         let result = session.client.list_feedback(&params).await?;
@@ -73,7 +73,7 @@ fn records_text(records: &[FeedbackRecord], run_id: &RunId, flags: &str, paint: 
 }
 
 async fn resolve(args: ResolveArgs) -> Result<u8, CliError> {
-    Session::with(&args.place, async |session| {
+    Session::with_runs(&args.place, async |session| {
         let run_id = runs::find(session, &args.run).await?;
         let mut ids = find(session, &run_id, &args.ids).await?.into_iter();
         let Some(feedback_id) = ids.next() else {
@@ -110,15 +110,17 @@ async fn resolve(args: ResolveArgs) -> Result<u8, CliError> {
 fn resolved_text(record: &FeedbackRecord, others: usize, resolution: Resolution, flags: &str) -> String {
     let more = if others == 0 { String::new() } else { format!(" and {others} more") };
     let what = match resolution {
+        Resolution::Retry if others > 0 => "closed; their tasks are open again",
         Resolution::Retry => "closed; its task is open again",
+        Resolution::Rejected if others > 0 => "rejected; their tasks stay parked",
         Resolution::Rejected => "rejected; its task stays parked",
         Resolution::Resolved => "resolved",
         Resolution::Tasked => {
             let run = &record.run_id;
             return format!(
-                "{}{more} given a correction task, a file of that name in the run's folder.\nnext: do it, then flowdrive \
-                 feedback resolve {run} {}{flags} --resolution retry\n",
-                record.id, record.id
+                "{}{more} given a correction task: .cw/runs/{run}/{}.md\nnext: do it, then flowdrive feedback resolve {run} \
+                 {}{flags} --resolution retry\n",
+                record.id, record.id, record.id
             );
         }
     };
@@ -179,8 +181,11 @@ next: flowdrive feedback resolve r fb-2 -w x --resolution retry --guidance '...'
         let text = resolved_text(&record("fb-1", "resolved"), 0, Resolution::Retry, "");
         assert_eq!(text, "fb-1 closed; its task is open again.\nnext: flowdrive resume r\n");
         let text = resolved_text(&record("fb-1", "resolved"), 2, Resolution::Rejected, "");
-        assert_eq!(text, "fb-1 and 2 more rejected; its task stays parked.\nnext: flowdrive resume r\n");
+        assert_eq!(text, "fb-1 and 2 more rejected; their tasks stay parked.\nnext: flowdrive resume r\n");
         let text = resolved_text(&record("fb-1", "tasked"), 0, Resolution::Tasked, "");
-        assert!(text.contains("correction task") && text.contains("--resolution retry"), "{text}");
+        assert!(
+            text.contains("correction task: .cw/runs/r/fb-1.md\n") && text.contains("--resolution retry"),
+            "{text}"
+        );
     }
 }

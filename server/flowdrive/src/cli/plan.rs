@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use flowdrive_protocol::method::{DoctorParams, DoctorResult, ListWorkflowsParams, PreviewParams};
-use flowdrive_protocol::run::{CacheVerdict, DrivePreview, NextAction, WorkflowSummary};
+use flowdrive_protocol::method::{DoctorParams, DoctorResult, ListWorkflowsParams, ListWorkflowsResult, PreviewParams};
+use flowdrive_protocol::run::{CacheVerdict, DrivePreview, NextAction};
 
 use super::args::{PlaceArgs, PreviewArgs};
 use super::drive;
@@ -15,10 +15,10 @@ use super::session::Session;
 use super::table::Table;
 
 pub(crate) async fn preview(args: PreviewArgs) -> Result<u8, CliError> {
-    Session::with(&args.place, async |session| {
+    let preview = async |session: &Session| {
         let mut params = PreviewParams {
             workspace: session.place(),
-            agent: args.agent,
+            agent: args.agent.clone(),
             concurrency: args.concurrency,
             incremental: args.incremental,
             token_budget: args.token_budget,
@@ -37,8 +37,12 @@ pub(crate) async fn preview(args: PreviewArgs) -> Result<u8, CliError> {
             output::out(&preview_text(&preview, Paint(output::out_colours())))?;
         }
         Ok(0)
-    })
-    .await
+    };
+    if args.run.is_some() {
+        Session::with_runs(&args.place, preview).await
+    } else {
+        Session::with(&args.place, preview).await
+    }
 }
 
 /// A preview with all its tasks.
@@ -103,12 +107,31 @@ fn preview_text(preview: &DrivePreview, paint: Paint) -> String {
     }
     text.push('\n');
     text.push_str(&table.render(paint));
-    for task in preview.plan.iter().flat_map(|phase| &phase.tasks) {
-        for blocker in &task.blockers {
-            let _ = writeln!(text, "{} {}: {}", paint.tone("blocker", Tone::Bad), task.id, format::clean(blocker));
-        }
+    for (blocker, tasks) in blockers(preview) {
+        let whose = match tasks.as_slice() {
+            [task] => (*task).to_owned(),
+            [first, others @ ..] => format!("{first} and {}", format::count(others.len() as u64, "other task")),
+            [] => continue,
+        };
+        let _ = writeln!(text, "{} {whose}: {}", paint.tone("blocker", Tone::Bad), format::clean(blocker));
     }
     text
+}
+
+/// What is in the way of tasks, each once, in the order of the first task it is in the way of.
+fn blockers(preview: &DrivePreview) -> Vec<(&str, Vec<&str>)> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for task in preview.plan.iter().flat_map(|phase| &phase.tasks) {
+        for blocker in &task.blockers {
+            let place = *places.entry(blocker.as_str()).or_insert_with(|| {
+                all.push((blocker, Vec::new()));
+                all.len() - 1
+            });
+            all[place].1.push(task.id.as_str());
+        }
+    }
+    all
 }
 
 pub(crate) async fn workflows(args: PlaceArgs) -> Result<u8, CliError> {
@@ -118,16 +141,16 @@ pub(crate) async fn workflows(args: PlaceArgs) -> Result<u8, CliError> {
         if args.json {
             output::json(&result)?;
         } else {
-            output::out(&workflows_text(&result.workflows, Paint(output::out_colours())))?;
+            output::out(&workflows_text(&result, Paint(output::out_colours())))?;
         }
         Ok(0)
     })
     .await
 }
 
-fn workflows_text(workflows: &[WorkflowSummary], paint: Paint) -> String {
+fn workflows_text(result: &ListWorkflowsResult, paint: Paint) -> String {
     let mut table = Table::new(&["workflow", "tasks", "inputs", "source", "title"]);
-    for workflow in workflows {
+    for workflow in &result.workflows {
         let inputs = workflow.inputs.iter().map(|(name, spec)| {
             let list = if spec.repeated { "..." } else { "" };
             if spec.required { format!("{name}{list}") } else { format!("[{name}{list}]") }
@@ -141,7 +164,14 @@ fn workflows_text(workflows: &[WorkflowSummary], paint: Paint) -> String {
             (format::clip(&workflow.title, 80), Tone::Plain),
         ]);
     }
-    table.render(paint)
+    let mut text = table.render(paint);
+    for file in &result.unusable {
+        let _ = writeln!(text, "\n{} {}", paint.tone("unusable", Tone::Bad), format::clean(&file.path));
+        for line in file.message.lines().chain(file.hint.as_deref()) {
+            let _ = writeln!(text, "  {}", format::clean(line));
+        }
+    }
+    text
 }
 
 pub(crate) async fn doctor(args: PlaceArgs) -> Result<u8, CliError> {
@@ -189,7 +219,8 @@ mod tests {
             "blockers": [], "plan": [{"id": "map", "title": "Map", "mode": "parallel", "width": 2, "status": "pending",
             "tasks": [
                 {"id": "map:a", "status": "pending", "agent": "mine", "invocation": "run it", "cache": {"state": "hit"}},
-                {"id": "b", "status": "pending", "cache": {"state": "off"}, "blockers": ["no agent"]}]}]}))
+                {"id": "b", "status": "pending", "cache": {"state": "off"}, "blockers": ["no agent"]},
+                {"id": "c", "status": "pending", "cache": {"state": "off"}, "blockers": ["no agent", "no c"]}]}]}))
         .unwrap();
         let expected = "\
 w: 2 tasks, 2 to do, 0 accepted, 0 parked
@@ -198,20 +229,28 @@ next: would start map:a
 phase  task   status   agent  cache  invocation
 map    map:a  pending  mine   hit    run it
 map    b      pending  -      -
-blocker b: no agent
+map    c      pending  -      -
+blocker b and 1 other task: no agent
+blocker c: no c
 ";
         assert_eq!(preview_text(&preview, Paint(false)), expected);
     }
 
     #[test]
     fn workflows_show_what_they_ask_for() {
-        let workflows: Vec<WorkflowSummary> = serde_json::from_value(json!([{"id": "w", "title": "T", "summary": "",
-            "source": "bundled", "tasks": 5, "inputs": {"q": {"type": "string", "required": true},
-            "paths": {"type": "path", "repeated": true}}}]))
+        let workflows: ListWorkflowsResult = serde_json::from_value(json!({"workflows": [{"id": "w", "title": "T",
+            "summary": "", "source": "bundled", "tasks": 5, "inputs": {"q": {"type": "string", "required": true},
+            "paths": {"type": "path", "repeated": true}}}], "unusable": [{"path": ".cw/workflows/x.toml",
+            "message": "line 1: a\nline 2: b", "hint": "mend it"}]}))
         .unwrap();
         let expected = "\
 workflow  tasks  inputs        source   title
 w         5      [paths...] q  bundled  T
+
+unusable .cw/workflows/x.toml
+  line 1: a
+  line 2: b
+  mend it
 ";
         assert_eq!(workflows_text(&workflows, Paint(false)), expected);
     }

@@ -66,7 +66,17 @@ fn millis(age: Duration) -> u64 {
 }
 
 pub(crate) async fn prune(args: PruneArgs) -> Result<u8, CliError> {
-    Session::with(&args.place, async |session| {
+    if args.keep.is_none() && args.older_than.is_none() {
+        let hint =
+            "add --keep N, --older-than AGE, or both: `flowdrive runs prune --keep 20 --older-than 30d --dry-run`";
+        if !args.status.is_empty() {
+            return Err(CliError::usage("--status says which runs may go, not how many or how old", hint));
+        }
+        if args.cache_older_than.is_none() {
+            return Err(CliError::usage("nothing says which runs may go", hint));
+        }
+    }
+    Session::with_runs(&args.place, async |session| {
         let params = PruneRunsParams {
             workspace: session.place(),
             keep: args.keep,
@@ -79,14 +89,14 @@ pub(crate) async fn prune(args: PruneArgs) -> Result<u8, CliError> {
         if args.place.json {
             output::json(&result)?;
         } else {
-            output::out(&told(&result, Timestamp::now(), Paint(output::out_colours())))?;
+            output::out(&told(&result, &args.status, Timestamp::now(), Paint(output::out_colours())))?;
         }
         Ok(if result.skipped.is_empty() { 0 } else { super::FAULT })
     })
     .await
 }
 
-fn told(result: &PruneRunsResult, now: Timestamp, paint: Paint) -> String {
+fn told(result: &PruneRunsResult, asked: &[RunStatus], now: Timestamp, paint: Paint) -> String {
     let mut text = String::new();
     if !result.removed.is_empty() {
         let mut table = Table::new(&["run", "status", "changed", "size", "title"]);
@@ -119,6 +129,9 @@ fn told(result: &PruneRunsResult, now: Timestamp, paint: Paint) -> String {
     let verb = if result.dry_run { "would be removed" } else { "removed" };
     let stay = format::count(result.kept, "run");
     let _ = writeln!(text, "{}, {} {verb}; {stay} kept", gone.join(", "), size(result.bytes));
+    if result.kept > 0 && asked.is_empty() {
+        text.push_str("Only complete runs go, unless --status names others.\n");
+    }
     text
 }
 
@@ -188,7 +201,7 @@ mod tests {
             "skipped": [{ "name": "r-2", "kind": "run-locked", "message": "run r-2 is being driven" }],
         }))
         .unwrap();
-        let text = told(&result, now, Paint(false));
+        let text = told(&result, &[], now, Paint(false));
         for part in [
             "r-1",
             "complete",
@@ -197,8 +210,10 @@ mod tests {
             "Quick survey (and 1 run of sub-workflows)",
             "not removed r-2: run r-2 is being driven",
             "1 run, 2 kept results, 1 leftover, 3.4 kB would be removed; 3 runs kept",
+            "Only complete runs go",
         ] {
             assert!(text.contains(part), "{part:?} is not in {text}");
         }
+        assert!(!told(&result, &[RunStatus::Parked], now, Paint(false)).contains("Only complete"));
     }
 }

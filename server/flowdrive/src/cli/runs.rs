@@ -107,7 +107,7 @@ pub(crate) async fn whole(session: &Session, run_id: &RunId) -> Result<RunView, 
 }
 
 pub(crate) async fn list(args: RunsArgs) -> Result<u8, CliError> {
-    Session::with(&args.place, async |session| {
+    Session::with_runs(&args.place, async |session| {
         let params = ListRunsParams { workspace: session.place(), limit: Some(args.limit), offset: 0 };
         let result = session.client.list_runs(&params).await?;
         if args.place.json {
@@ -158,7 +158,7 @@ fn runs_table(runs: &[RunSummary], now: Timestamp) -> Table {
 }
 
 pub(crate) async fn show(args: RunArgs) -> Result<u8, CliError> {
-    Session::with(&args.place, async |session| {
+    Session::with_runs(&args.place, async |session| {
         let run_id = find(session, &args.run).await?;
         let view = whole(session, &run_id).await?;
         if args.place.json {
@@ -226,7 +226,7 @@ fn took(task: &TaskView) -> String {
 
 pub(crate) async fn report(args: ReportArgs) -> Result<u8, CliError> {
     let place = PlaceArgs { workspace: args.workspace, ..PlaceArgs::default() };
-    Session::with(&place, async |session| {
+    Session::with_runs(&place, async |session| {
         let run_id = find(session, &args.run).await?;
         // Written anew from the record: it may have been deleted, and a run that is still driven has none yet.
         let params = ShowRunParams {
@@ -258,7 +258,7 @@ pub(crate) async fn report(args: ReportArgs) -> Result<u8, CliError> {
 }
 
 pub(crate) async fn verify(args: RunArgs) -> Result<u8, CliError> {
-    Session::with(&args.place, async |session| {
+    Session::with_runs(&args.place, async |session| {
         let run_id = find(session, &args.run).await?;
         let params = VerifyRunParams { workspace: session.place(), run_id };
         let result = session.client.verify_run(&params).await?;
@@ -290,7 +290,7 @@ fn verdict(result: &VerifyRunResult, paint: Paint) -> String {
 }
 
 pub(crate) async fn stop(args: StopArgs) -> Result<u8, CliError> {
-    Session::with(&args.place, async |session| {
+    Session::with_runs(&args.place, async |session| {
         let run_id = find(session, &args.run).await?;
         let mode = if args.now { StopMode::Now } else { StopMode::Graceful };
         let result = session.client.stop(&StopParams { workspace: session.place(), run_id, mode }).await?;

@@ -8,6 +8,35 @@ use super::args::PlaceArgs;
 use super::error::CliError;
 use super::format::shell;
 
+/// Where a command looks when no workspace is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// In the current folder.
+    Here,
+    /// In the nearest folder, from the current one upwards, that has runs.
+    Upwards,
+}
+
+/// The nearest folder, from this one upwards, that has runs. Not one whose runs belong to somebody else: in a folder that
+/// everybody may write to, anybody could lay some down for others to find.
+fn with_runs_above(current: &Path) -> Option<&Path> {
+    let found = current.ancestors().find(|folder| folder.join(".cw/runs").is_dir())?;
+    same_owner(&found.join(".cw"), current).then_some(found)
+}
+
+#[cfg(unix)]
+fn same_owner(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let owner = |path: &Path| path.symlink_metadata().ok().map(|metadata| metadata.uid());
+    owner(one).is_some() && owner(one) == owner(other)
+}
+
+#[cfg(not(unix))]
+fn same_owner(_: &Path, _: &Path) -> bool {
+    true
+}
+
 /// A server, and where the command looks.
 pub(crate) struct Session {
     pub(crate) client: Client,
@@ -25,7 +54,15 @@ impl Session {
         place: &PlaceArgs,
         work: impl AsyncFnOnce(&Self) -> Result<R, CliError>,
     ) -> Result<R, CliError> {
-        Self::between(place, place.config.as_deref(), work).await
+        Self::open(place, place.config.as_deref(), Look::Here).await?.through(work).await
+    }
+
+    /// The same for what is about runs that are there: typed in a folder below that of the runs, it finds them.
+    pub(crate) async fn with_runs<R>(
+        place: &PlaceArgs,
+        work: impl AsyncFnOnce(&Self) -> Result<R, CliError>,
+    ) -> Result<R, CliError> {
+        Self::open(place, place.config.as_deref(), Look::Upwards).await?.through(work).await
     }
 
     /// The same with a configuration that nobody can name in a later command.
@@ -34,25 +71,21 @@ impl Session {
         config: &Path,
         work: impl AsyncFnOnce(&Self) -> Result<R, CliError>,
     ) -> Result<R, CliError> {
-        Self::between(place, Some(config), work).await
+        Self::open(place, Some(config), Look::Here).await?.through(work).await
     }
 
-    async fn between<R>(
-        place: &PlaceArgs,
-        config: Option<&Path>,
-        work: impl AsyncFnOnce(&Self) -> Result<R, CliError>,
-    ) -> Result<R, CliError> {
-        let session = Self::open(place, config).await?;
-        let outcome = work(&session).await;
-        if let Err(error) = session.client.shutdown().await {
+    async fn through<R>(self, work: impl AsyncFnOnce(&Self) -> Result<R, CliError>) -> Result<R, CliError> {
+        let outcome = work(&self).await;
+        if let Err(error) = self.client.shutdown().await {
             tracing::debug!(%error, "the server's end");
         }
         outcome
     }
 
-    async fn open(place: &PlaceArgs, config: Option<&Path>) -> Result<Self, CliError> {
+    async fn open(place: &PlaceArgs, config: Option<&Path>, look: Look) -> Result<Self, CliError> {
         let current = std::env::current_dir().map_err(|source| CliError::io("tell the current folder", source))?;
         let workspace = match &place.workspace {
+            None if look == Look::Upwards => with_runs_above(&current).unwrap_or(&current).to_owned(),
             None => current.clone(),
             Some(folder) => current.join(folder),
         };
@@ -68,12 +101,10 @@ impl Session {
             Err(error) => return Err(explain_start(error)),
         };
         if let Some(fault) = &client.server().configuration_fault {
-            let text = format!("the configuration is not used: {fault}");
-            super::output::err(&format!(
-                "{} {}\n",
-                super::format::Paint(super::output::err_colours()).tone("warning:", super::format::Tone::Warn),
-                super::format::clean(&text)
-            ));
+            let warning =
+                super::format::Paint(super::output::err_colours()).tone("warning:", super::format::Tone::Warn);
+            let faults: Vec<_> = fault.lines().map(|line| format!("  {}\n", super::format::clean(line))).collect();
+            super::output::err(&format!("{warning} the configuration is not used:\n{}", faults.concat()));
         }
         Ok(Self { client, workspace, current, flags: flags(place) })
     }
@@ -118,6 +149,36 @@ fn flags(place: &PlaceArgs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_are_found_from_below_and_the_nearest_ones_first() {
+        let top = tempfile::tempdir().unwrap();
+        let below = top.path().join("a/b");
+        std::fs::create_dir_all(&below).unwrap();
+        assert_eq!(with_runs_above(&below).filter(|found| found.starts_with(top.path())), None);
+        std::fs::create_dir_all(top.path().join(".cw/runs")).unwrap();
+        assert_eq!(with_runs_above(&below), Some(top.path()));
+        assert_eq!(with_runs_above(top.path()), Some(top.path()));
+        std::fs::create_dir_all(top.path().join("a/.cw")).unwrap();
+        assert_eq!(with_runs_above(&below), Some(top.path()), "kept results alone are no runs");
+        std::fs::create_dir_all(top.path().join("a/.cw/runs")).unwrap();
+        assert_eq!(with_runs_above(&below), Some(top.path().join("a").as_path()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn runs_of_somebody_else_are_not_taken_up() {
+        let top = tempfile::tempdir().unwrap();
+        let below = top.path().join("a");
+        std::fs::create_dir_all(&below).unwrap();
+        let planted = top.path().join(".cw");
+        std::fs::create_dir_all(planted.join("runs")).unwrap();
+        assert_eq!(with_runs_above(&below), Some(top.path()));
+        // Only the superuser can give a folder away.
+        if std::os::unix::fs::chown(&planted, Some(12_345), None).is_ok() {
+            assert_eq!(with_runs_above(&below), None);
+        }
+    }
 
     #[test]
     fn the_next_command_looks_at_the_same_place() {

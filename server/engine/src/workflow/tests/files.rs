@@ -75,7 +75,7 @@ fn a_workspace_has_workflows_of_its_own_by_id() {
     assert!(disagreeing.contains("id: is `another`, but the file's name says `other`"), "{disagreeing}");
 
     let listed: Vec<_> =
-        list(Some(workspace.path())).into_iter().map(|s| (s.id.to_string(), s.source, s.tasks)).collect();
+        list(Some(workspace.path())).workflows.into_iter().map(|s| (s.id.to_string(), s.source, s.tasks)).collect();
     let expected = [
         ("architecture-review", "bundled", 14),
         ("json", ".cw/workflows/json.json", 0),
@@ -84,7 +84,16 @@ fn a_workspace_has_workflows_of_its_own_by_id() {
         ("research-synthesis", "bundled", 6),
     ];
     assert_eq!(listed, expected.map(|(id, source, tasks)| (id.to_owned(), source.to_owned(), tasks)));
-    assert_eq!(list(None).len(), 3);
+    assert_eq!(list(None).workflows.len(), 3);
+    // What cannot be driven is not passed over in silence.
+    let unusable = list(Some(workspace.path())).unusable;
+    let told: Vec<_> = unusable.iter().map(|file| file.path.as_str()).collect();
+    let paths = ["broken", "other", "quick-survey"].map(|stem| format!(".cw/workflows/{stem}.toml"));
+    assert_eq!(told, paths);
+    for (file, part) in unusable.iter().zip(["broken.toml", "the file's name says `other`", "has this id"]) {
+        assert!(file.message.contains(part) && file.hint.is_some(), "{file:?}");
+    }
+    assert_eq!(list(None).unusable, []);
 
     write(workspace.path(), ".cw/workflows/mine.json", "{}");
     assert!(load(&id("mine"), workspace.path()).unwrap_err().to_string().contains("remove one"));
