@@ -622,6 +622,8 @@ export interface ListWorkflowsParams {
 export interface ListWorkflowsResult {
   /** The workflows, bundled ones first. */
   workflows: WorkflowSummary[];
+  /** Files of the workspace's workflow folder that cannot be driven as they are, and why. */
+  unusable?: UnusableWorkflow[];
 }
 
 /** A bounded loop over a phase. */
@@ -1458,6 +1460,16 @@ export interface UnreadableRun {
   kind: ErrorKind;
   /** The same in a sentence. */
   message: string;
+}
+
+/** A workflow file that is not listed among the workflows. */
+export interface UnusableWorkflow {
+  /** The file, relative to the workspace. */
+  path: string;
+  /** What is wrong with it, a line for each fault. */
+  message: string;
+  /** What to do about it. */
+  hint?: string;
 }
 
 /** What an agent said it used. A bucket it did not report is absent, never 0. */

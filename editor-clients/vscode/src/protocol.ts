@@ -938,9 +938,30 @@ export interface ListWorkflowsParams {
  */
 export interface ListWorkflowsResult {
   /**
+   * Files of the workspace's workflow folder that cannot be driven as they are, and why.
+   */
+  unusable?: UnusableWorkflow[];
+  /**
    * The workflows, bundled ones first.
    */
   workflows: WorkflowSummary[];
+}
+/**
+ * A workflow file that is not listed among the workflows.
+ */
+export interface UnusableWorkflow {
+  /**
+   * What to do about it.
+   */
+  hint?: string;
+  /**
+   * What is wrong with it, a line for each fault.
+   */
+  message: string;
+  /**
+   * The file, relative to the workspace.
+   */
+  path: string;
 }
 /**
  * A workflow that can be driven.

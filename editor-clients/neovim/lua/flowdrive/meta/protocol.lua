@@ -259,6 +259,7 @@
 
 --- The answer to `listWorkflows`.
 ---@class flowdrive.protocol.ListWorkflowsResult
+---@field unusable? flowdrive.protocol.UnusableWorkflow[] Files of the workspace's workflow folder that cannot be driven as they are, and why.
 ---@field workflows flowdrive.protocol.WorkflowSummary[] The workflows, bundled ones first.
 
 --- What `drive` would do first.
@@ -726,6 +727,12 @@
 ---@field kind flowdrive.protocol.ErrorKind What went wrong.
 ---@field message string The same in a sentence.
 ---@field name string The folder's name.
+
+--- A workflow file that is not listed among the workflows.
+---@class flowdrive.protocol.UnusableWorkflow
+---@field hint? string What to do about it.
+---@field message string What is wrong with it, a line for each fault.
+---@field path string The file, relative to the workspace.
 
 --- What an agent said it used. A bucket it did not report is absent, never 0.
 ---@class flowdrive.protocol.Usage
