@@ -24,6 +24,16 @@ impl Driver {
         for record in uncollected {
             self.job.record.record(&JournalEvent::FeedbackOpened { record: Box::new(record) })?;
         }
+        let settled = feedback::settled_by_commit(&self.job.record.state());
+        if let Some((records, closing)) = settled
+            && let Some((first, also)) = records.split_first()
+        {
+            self.job.record.record(&JournalEvent::FeedbackClosed {
+                feedback: first.clone(),
+                also: also.to_vec(),
+                closing: Box::new(closing),
+            })?;
+        }
         let state = self.job.record.state();
         let by = self.stop.as_ref().map_or("client", |(_, by)| by.as_str());
         let conclusion = match &self.refused_commit {

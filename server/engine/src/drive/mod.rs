@@ -13,7 +13,7 @@ mod child;
 mod commit;
 mod finish;
 mod handle;
-mod judge;
+pub(crate) mod judge;
 mod mailbox;
 mod prepare;
 mod recover;
