@@ -190,6 +190,14 @@ async fn b70_commit_that_is_refused_blocks_with_one_record_until_the_file_is_bac
     ws.write("notes.md", "one\ntwo\n");
     let done: DriveResult = server.ok("resume", server.here(json!({ "runId": result.run_id }))).await;
     assert_eq!(done.status, RunStatus::Complete, "{done:#?}");
+    // What the record was about is mended, and nobody is left to close it.
+    let closed = records(&server, &result.run_id).await;
+    assert_eq!(closed.len(), 1, "{closed:#?}");
+    assert_eq!(closed[0].status, FeedbackStatus::Resolved, "{closed:#?}");
+    let commit = done.commit_id.unwrap();
+    let node = closed[0].resolved_by_node_id.as_ref().unwrap();
+    assert!(node.as_str().ends_with(&format!(":commit:{commit}")), "{node}");
+    assert_eq!(of_type(&journal(&ws, &result.run_id), "feedbackClosed").len(), 1);
     server.finish().await;
 }
 

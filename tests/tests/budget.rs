@@ -61,6 +61,30 @@ async fn a_spent_budget_warns_blocks_and_is_raised() {
 }
 
 #[tokio::test]
+async fn no_form_of_a_count_is_a_way_past_a_budget() {
+    // However an agent writes what it used, the next does not start once that is more than the budget.
+    let counts = ["40", "39.5", "\"40\"", "4e1", "9007199254740992", "18446744073709551616", "1e300", "\"1e999\""];
+    let fields = ["input_tokens", "outputTokens", "prompt_tokens", "totalTokens", "total_tokens"];
+    for (field, count) in counts.map(|count| (fields[0], count)).into_iter().chain(fields.map(|field| (field, "1e300")))
+    {
+        let ws = TestWorkspace::new();
+        let says = format!(r#"{{"usage":{{"{field}":{count}}}}}"#);
+        ws.configure(&config::config([("a", config::fixture(&ws, &["--print", &says]))]));
+        let server = Server::start(&ws, Framing::Ndjson).await;
+        let document = workflow(1, [phase("map", (0..3).map(|n| task(&format!("map:{n}"))))]);
+        let result = server.drive(&document, json!({ "tokenBudget": 40 })).await;
+        assert_eq!((result.status, result.completed_workers), (RunStatus::Blocked, 1), "{says}: {result:#?}");
+        // A higher budget goes on, and sums of absurd counts do no harm.
+        let rest: DriveResult =
+            server.ok("resume", server.here(json!({ "runId": result.run_id, "tokenBudget": 0 }))).await;
+        assert_eq!((rest.status, rest.completed_workers), (RunStatus::Complete, 3), "{says}: {rest:#?}");
+        let verified: serde_json::Value = server.ok("verifyRun", server.here(json!({ "runId": result.run_id }))).await;
+        assert_eq!(verified["ok"], true, "{says}: {verified:#}");
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn what_runs_is_reserved_so_that_a_wide_window_overshoots_by_no_more_than_one() {
     let ws = TestWorkspace::new();
     ws.configure(&config::config([("a", config::fixture(&ws, &["--print", SNAKE]))]));

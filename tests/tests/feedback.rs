@@ -205,6 +205,135 @@ async fn retry_opens_the_task_again_with_guidance_and_resume_completes() {
     }
 }
 
+/// What closing a record again says, and what of the run's record it changes.
+async fn again(server: &Server, ws: &TestWorkspace, record: &FeedbackRecord, fields: Value) -> (FeedbackRecord, bool) {
+    let journal = || fs::read(ws.run_folder(&record.run_id).join("journal.jsonl")).unwrap();
+    let before = journal();
+    let answer: FeedbackRecord = server.ok("resolveFeedback", resolve(server, record, fields)).await;
+    (answer, journal() != before)
+}
+
+#[tokio::test]
+async fn other_guidance_is_taken_in_until_the_task_is_tried_again() {
+    for framing in Framing::BOTH {
+        let ws = TestWorkspace::new();
+        let (server, result, record) = parked(&ws, framing).await;
+        let run = result.run_id.as_str();
+        let retry = |words: &str| json!({ "resolution": "retry", "guidance": words });
+        // Without guidance at first; then it comes; then the same twice; then other words. What was said last counts.
+        let mut resolved_at = None;
+        for (fields, told, changes) in [
+            (json!({ "resolution": "retry" }), None, true),
+            (json!({ "resolution": "retry" }), None, false),
+            (retry("Look in src/lib.rs."), Some("Look in src/lib.rs."), true),
+            (retry("Look in src/lib.rs."), Some("Look in src/lib.rs."), false),
+            (json!({ "resolution": "retry" }), Some("Look in src/lib.rs."), false),
+            (retry("  "), Some("Look in src/lib.rs."), false),
+            (retry("Look in src/store.rs."), Some("Look in src/store.rs."), true),
+            (json!({ "resolution": "retry", "message": "a note" }), Some("Look in src/store.rs."), true),
+        ] {
+            let (closed, changed) = again(&server, &ws, &record, fields.clone()).await;
+            assert_eq!((closed.guidance.as_deref(), changed), (told, changes), "{fields}");
+            assert_eq!(closed.status, FeedbackStatus::Resolved);
+            assert_eq!(closed.resolved_at, *resolved_at.get_or_insert(closed.resolved_at), "closed once: {fields}");
+        }
+        server.finish().await;
+
+        // Another server reads it from the journal, and the next attempt is told the last words alone.
+        ws.configure(&config::config([
+            ("good", config::fixture(&ws, &[])),
+            ("idle", config::fixture(&ws, &["--kind", "no-evidence", "--gate", &ws.beside("gate")])),
+        ]));
+        let server = Server::start(&ws, framing).await;
+        let id = server.send("resume", server.here(json!({ "runId": run, "maxAttempts": 1 }))).await;
+        server
+            .wait_event(
+                "the next attempt",
+                |e| matches!(&e.event, Event::TaskDispatched { task_id, .. } if task_id.as_str() == "map:bad"),
+            )
+            .await;
+        let late = |words: &'static str| (retry("Too late."), words);
+        let (fields, words) = late("is being tried with what was said before");
+        let error = server.err("resolveFeedback", resolve(&server, &record, fields)).await;
+        error.assert_kind(ErrorKind::ResolutionRefused);
+        assert!(error.message.contains(words), "{error:?}");
+        ws.open_gate("gate");
+        let parked_anew: DriveResult = server.result(id).await;
+        assert_eq!(parked_anew.status, RunStatus::Parked, "{parked_anew:#?}");
+        let worker = ledger::read(&ws.ledger()).into_iter().rfind(|entry| entry.task == "map:bad").unwrap().worker;
+        let input = input_of(&ws, run, &worker);
+        assert!(input.contains("Look in src/store.rs.") && !input.contains("Look in src/lib.rs."), "{input}");
+
+        // It parked anew: the words belong to the record of that, and the error names it.
+        let newer = records(&server, run).await.into_iter().find(|r| r.status == FeedbackStatus::Open).unwrap();
+        let (fields, words) = late(newer.id.as_str().to_owned().leak());
+        let error = server.err("resolveFeedback", resolve(&server, &record, fields)).await;
+        error.assert_kind(ErrorKind::ResolutionRefused);
+        assert!(error.message.contains(words), "{error:?}");
+        // Said of the newer one, they reach the attempt; once its result is accepted there is nothing to guide.
+        let (_, changed) = again(&server, &ws, &newer, retry("Cite src/store.rs:2.")).await;
+        assert!(changed);
+        // The older record's closing still answers the same, and cannot put its words in the newer one's place.
+        let (_, changed) = again(&server, &ws, &record, retry("Look in src/store.rs.")).await;
+        assert!(!changed);
+        server.err("resolveFeedback", resolve(&server, &record, retry("Old words."))).await;
+        server.finish().await;
+
+        ws.configure(&config::config([("good", config::fixture(&ws, &[])), ("idle", config::fixture(&ws, &[]))]));
+        let server = Server::start(&ws, framing).await;
+        let done: DriveResult = server.ok("resume", server.here(json!({ "runId": run }))).await;
+        assert_eq!(done.status, RunStatus::Complete, "{done:#?}");
+        let worker = ledger::read(&ws.ledger()).into_iter().rfind(|entry| entry.task == "map:bad").unwrap().worker;
+        let input = input_of(&ws, run, &worker);
+        assert!(input.contains("Cite src/store.rs:2.") && !input.contains("words"), "{input}");
+        let error = server.err("resolveFeedback", resolve(&server, &newer, retry("Too late."))).await;
+        error.assert_kind(ErrorKind::ResolutionRefused);
+        assert!(error.message.contains("was accepted"), "{error:?}");
+        let verified: Value = server.ok("verifyRun", server.here(json!({ "runId": run }))).await;
+        assert_eq!(verified["ok"], true, "{verified:#}");
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_closed_record_takes_in_whatever_is_said_of_it_anew() {
+    let node = |run: &str| format!("{run}:verifier:map:good");
+    for how in ["rejected", "resolved", "tasked"] {
+        let ws = TestWorkspace::new();
+        let (server, result, record) = parked(&ws, Framing::Ndjson).await;
+        let said = |fields: Value| {
+            let mut fields = fields;
+            fields["resolution"] = json!(how);
+            if how == "resolved" {
+                fields["nodeId"] = json!(node(result.run_id.as_str()));
+            }
+            fields
+        };
+        for (fields, changes) in [
+            (said(json!({ "message": "first" })), true),
+            (said(json!({ "message": "first" })), false),
+            (said(json!({})), false),
+            (said(json!({ "message": "second", "evidence": ["src/store.rs:2"] })), true),
+            (said(json!({ "evidence": ["src/store.rs:2"], "artifacts": ["notes.md"] })), true),
+            (said(json!({ "evidence": ["src/store.rs:2"], "artifacts": ["notes.md"] })), false),
+            (said(json!({ "guidance": "ask the author" })), true),
+            (said(json!({ "guidance": "ask the author" })), false),
+        ] {
+            let (_, changed) = again(&server, &ws, &record, fields.clone()).await;
+            assert_eq!(changed, changes, "{how}: {fields}");
+        }
+        let closed = one_record(&server, &result).await;
+        assert_eq!(closed.resolution_note.as_deref(), Some("second"), "{how}");
+        assert_eq!(closed.guidance.as_deref(), Some("ask the author"), "{how}");
+        assert_eq!((closed.evidence.len(), closed.artifacts.len()), (1, 1), "{how}");
+        if how == "tasked" {
+            let text = fs::read_to_string(ws.run_folder(&result.run_id).join(format!("{}.md", record.id))).unwrap();
+            assert!(text.contains("ask the author"), "{text}");
+        }
+        server.finish().await;
+    }
+}
+
 #[tokio::test]
 async fn every_kind_of_bad_result_is_refused_with_its_own_reason() {
     let cases = [

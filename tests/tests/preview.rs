@@ -1,9 +1,10 @@
 //! `preview` says what `drive` would do, and does nothing: no agent, no file, no lock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use flowdrive_protocol::event::Event;
 use flowdrive_protocol::run::{CacheVerdict, DrivePreview, DriveResult, NextAction, TaskStatus};
 use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, task, tree, workflow};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn of_a_workflow_touches_nothing() {
@@ -102,5 +103,61 @@ async fn each_task_is_shown_with_its_own_sandbox() {
     assert_eq!(shown.len(), 3);
     assert!(shown[0] != shown[1] && shown[1] != shown[2], "{shown:#?}");
     assert!(shown[2].contains("Write") && !shown[1].contains("Write"), "{shown:#?}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn loops_and_workflows_inside_are_shown_for_what_they_are() {
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([("a", config::fixture(&ws, &[]))]));
+    let child = workflow(1, [phase("map", [task("map:x"), task("map:y").agent("nobody")])]);
+    ws.write(".cw/workflows/child.json", &serde_json::to_string(&child).unwrap().replace("made-for-a-test", "child"));
+    let nested = task("in:child").set("subWorkflow", json!({ "id": "child" }));
+    let mut document = workflow(2, [phase("dig", [task("dig:a")]), phase("in", [nested])]);
+    document["phases"][0]["loop"] = json!({ "maxRounds": 3, "until": { "findingsBelow": "P2" } });
+    let server = Server::start(&ws, Framing::Lsp).await;
+    let params = server.here(json!({ "workflow": { "inline": document } }));
+    let preview: DrivePreview = server.ok("preview", params).await;
+    let looping = preview.plan[0].looping.as_ref().unwrap();
+    assert_eq!((looping.round, looping.max_rounds, looping.decided), (1, 3, false));
+    assert_eq!(looping.until, "a round has no finding of P2 or worse");
+    assert_eq!(preview.plan[1].looping, None);
+    let inside = preview.plan[1].tasks[0].sub_workflow.as_ref().unwrap();
+    assert_eq!((inside.id.as_str(), inside.tasks), ("child", 2));
+    assert_eq!(inside.agents.iter().map(AsRef::as_ref).collect::<Vec<&str>>(), ["a", "nobody"]);
+    // What would make it fail is said before it is driven.
+    let blockers = &preview.plan[1].tasks[0].blockers;
+    assert!(blockers.len() == 1 && blockers[0].contains("nobody"), "{blockers:?}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_placeholder_that_names_no_input_is_told_by_preview_and_drive() {
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([("a", config::fixture(&ws, &[]))]));
+    let mut document = workflow(1, [phase("map", [task("map:a"), task("map:b")])]);
+    document["phases"][0]["tasks"][0]["prompt"] = json!("About {{qestion}} and {{depth}}. task-marker=map:a");
+    document["inputs"]["depth"] = json!({ "type": "string" });
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let preview = async |inputs: Value| -> Vec<String> {
+        let params = server.here(json!({ "workflow": { "inline": document }, "inputs": inputs }));
+        server.ok::<DrivePreview>("preview", params).await.warnings
+    };
+    let told = preview(json!({})).await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[0].contains("task map:a") && told[0].contains("{{depth}}") && told[0].contains("not given"),
+        "{told:?}"
+    );
+    assert!(told[1].contains("{{qestion}}") && told[1].contains("did you mean `question`?"), "{told:?}");
+    let given = preview(json!({ "depth": "all" })).await;
+    assert_eq!(given, told[1..], "an input that is given is no slip");
+    let result = server.drive(&document, json!({})).await;
+    let events = server.lifecycle(result.run_id.as_str());
+    let warned = events.iter().find_map(|event| match &event.event {
+        Event::RunStarted { warnings, .. } => Some(warnings.clone()),
+        _ => None,
+    });
+    assert_eq!(warned, Some(told));
     server.finish().await;
 }

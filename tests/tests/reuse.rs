@@ -71,6 +71,7 @@ async fn each_task_is_told_why_it_was_or_was_not_served_from_the_cache() {
     assert_eq!(reason(&third, "map:b"), (CacheVerdict::Miss, "inputs changed".to_owned()));
     assert_eq!(before["map:b"], third["map:b"]);
     assert!(before["then:c"].reason.as_ref().unwrap().contains("not known before"), "{before:#?}");
+    assert_eq!(before["then:c"].depends_on.as_deref(), Some("map:a"), "{before:#?}");
     server.finish().await;
 
     configure("two");
@@ -80,6 +81,150 @@ async fn each_task_is_told_why_it_was_or_was_not_served_from_the_cache() {
     // Nothing is told where nothing was to be reused.
     let plain = server.drive(&document, json!({})).await;
     assert!(told(&server, &plain).is_empty());
+    server.finish().await;
+}
+
+/// What a preview foretells of each task, and where its drive had each accepted result from.
+async fn foretold(
+    server: &Server,
+    document: &Value,
+    fields: Value,
+) -> (BTreeMap<String, CacheState>, BTreeMap<String, ResultSource>) {
+    let mut request = fields;
+    request["workflow"] = json!({ "inline": document });
+    let preview: DrivePreview = server.ok("preview", server.here(request.clone())).await;
+    request["maxAttempts"] = json!(1);
+    let id = server.send("drive", server.here(request)).await;
+    let result: DriveResult = server.result(id).await;
+    let sources = server.lifecycle(result.run_id.as_str()).into_iter().filter_map(|event| match event.event {
+        Event::TaskAccepted { task_id, source, .. } => Some((task_id.to_string(), source)),
+        _ => None,
+    });
+    (previewed(&preview), sources.collect())
+}
+
+#[tokio::test]
+async fn what_a_preview_foretells_is_what_the_drive_does() {
+    type Change = (&'static str, fn(&TestWorkspace, &mut Value, &mut Value, &mut String));
+    let changes: [Change; 15] = [
+        ("nothing was kept", |_, _, _, _| {}),
+        ("nothing", |_, _, _, _| {}),
+        ("an input", |_, _, fields, _| fields["inputs"] = json!({ "question": "why?" })),
+        ("the first prompt", |_, document, _, _| {
+            document["phases"][0]["tasks"][0]["prompt"] = json!("Other words. task-marker=map:a");
+        }),
+        ("the second of a phase", |_, document, _, _| {
+            document["phases"][0]["tasks"][1]["prompt"] = json!("Other words. task-marker=map:b");
+        }),
+        ("the last prompt", |_, document, _, _| {
+            document["phases"][3]["tasks"][0]["prompt"] = json!("Other words. task-marker=last:d");
+        }),
+        ("the model", |_, _, _, model| "two".clone_into(model)),
+        ("the workflow inside", |ws, _, _, _| {
+            let child = workflow(2, [phase("map", [task("map:x"), task("map:y"), task("map:z")])]);
+            ws.write(
+                ".cw/workflows/child.json",
+                &serde_json::to_string(&child).unwrap().replace("made-for-a-test", "child"),
+            );
+        }),
+        ("what is passed to it", |_, document, _, _| {
+            document["phases"][1]["tasks"][0]["subWorkflow"]["inputs"] = json!({ "question": "more of {{question}}" });
+        }),
+        ("a task more", |_, document, _, _| {
+            let more = document["phases"][0]["tasks"][0].to_string().replace("map:a", "map:more");
+            document["phases"][0]["tasks"].as_array_mut().unwrap().push(serde_json::from_str(&more).unwrap());
+        }),
+        ("a task less", |_, document, _, _| drop(document["phases"][0]["tasks"].as_array_mut().unwrap().pop())),
+        ("what is asked of a result", |_, document, _, _| {
+            document["phases"][2]["tasks"][0]["requiresEvidence"] = json!(true);
+        }),
+        ("what a result cites", |ws, _, _, _| {
+            fs::rename(ws.path().join("src/lib.rs"), ws.path().join("src/old.rs")).unwrap();
+        }),
+        ("what it cites is back", |ws, _, _, _| {
+            fs::rename(ws.path().join("src/old.rs"), ws.path().join("src/lib.rs")).unwrap();
+        }),
+        ("what was kept was damaged", |ws, _, _, _| {
+            let damage = |folder: &std::path::Path| {
+                for entry in fs::read_dir(folder).unwrap().flatten() {
+                    let name = entry.file_name().into_string().unwrap();
+                    if name.starts_with("map_b") && name.ends_with(".md") {
+                        fs::write(entry.path(), "not what was kept").unwrap();
+                    }
+                }
+            };
+            damage(&ws.path().join(".cw/cache/worker-results/made-for-a-test"));
+        }),
+    ];
+    let ws = TestWorkspace::new();
+    let child = workflow(2, [phase("map", [task("map:x"), task("map:y")])]);
+    let child = serde_json::to_string(&child).unwrap().replace("made-for-a-test", "child");
+    ws.write(".cw/workflows/child.json", &child);
+    let nested = task("sub:x").set("subWorkflow", json!({ "id": "child", "inputs": { "question": "{{question}}" } }));
+    let mut document = workflow(
+        3,
+        [
+            phase("map", [task("map:a"), task("map:b")]),
+            phase("sub", [nested]),
+            phase("then", [task("then:c")]),
+            sequential("last", [task("last:d")]),
+        ],
+    );
+    let mut fields = json!({ "incremental": true, "inputs": { "question": "how?" } });
+    let mut model = "one".to_owned();
+    let (mut hits, mut open) = (0, 0);
+    for (what, change) in changes {
+        change(&ws, &mut document, &mut fields, &mut model);
+        let mut agent = config::fixture(&ws, &[]);
+        agent.model = Some(model.clone());
+        ws.configure(&config::config([("a", agent)]));
+        let server = Server::start(&ws, Framing::Ndjson).await;
+        // The second time nothing has changed since the first.
+        for again in [false, true] {
+            let (told, sources) = foretold(&server, &document, fields.clone()).await;
+            for (id, cache) in &told {
+                let reused = sources.get(id).map(|source| *source == ResultSource::Cache);
+                let place = format!("{what}, again {again}, {id}: {cache:?}, {reused:?}");
+                match (cache.state, &cache.depends_on) {
+                    (CacheVerdict::Hit, None) => assert_eq!(reused, Some(true), "{place}"),
+                    (CacheVerdict::Miss, None) => assert_ne!(reused, Some(true), "{place}"),
+                    (CacheVerdict::Miss, Some(on)) => {
+                        assert!(cache.reason.as_ref().unwrap().contains(on.as_str()), "{place}");
+                    }
+                    other => panic!("{place}: {other:?}"),
+                }
+                hits += usize::from(cache.state == CacheVerdict::Hit);
+                open += usize::from(cache.depends_on.is_some());
+            }
+            let cited = what != "what a result cites";
+            if again && cited {
+                assert!(told.values().all(|cache| cache.state == CacheVerdict::Hit), "{what}: {told:#?}");
+            }
+        }
+        server.finish().await;
+    }
+    assert!(hits > 60 && open > 10, "it foretells both what is known and what is not: {hits}, {open}");
+}
+
+#[tokio::test]
+async fn past_a_loop_that_is_not_decided_nothing_is_foretold() {
+    let ws = TestWorkspace::new();
+    ws.configure(&config::config([("a", config::fixture(&ws, &[]))]));
+    let mut document = workflow(2, [phase("dig", [task("dig:a")]), phase("then", [task("then:b")])]);
+    document["phases"][0]["loop"] = json!({ "maxRounds": 2, "until": { "findingsBelow": "P0" } });
+    let server = Server::start(&ws, Framing::Ndjson).await;
+    let fields = json!({ "incremental": true });
+    let (_, first) = foretold(&server, &document, fields.clone()).await;
+    assert!(first.values().all(|source| *source == ResultSource::Agent), "{first:?}");
+    let (told, second) = foretold(&server, &document, fields).await;
+    assert_eq!(told["dig:a"].state, CacheVerdict::Hit);
+    let then = &told["then:b"];
+    assert_eq!(
+        (then.state, then.depends_on.as_deref()),
+        (CacheVerdict::Miss, Some("the loop of phase dig")),
+        "{then:?}"
+    );
+    assert!(second.values().all(|source| *source == ResultSource::Cache), "{second:?}");
     server.finish().await;
 }
 
@@ -161,4 +306,27 @@ async fn a_task_about_the_workspace_is_not_answered_by_flowdrives_own_files() {
     let reason = lost.steps[0].reason.as_ref().unwrap();
     assert!(reason.contains("is about the workspace") && reason.contains(".cw/runs/early"), "{reason}");
     server.finish().await;
+
+    // Nor by another name: a link to the file, a link to a folder above it, or a way round.
+    #[cfg(unix)]
+    for (cite, link) in [
+        ("notes.md:1,2", Some((".cw/runs/early/report.md", "notes.md"))),
+        ("docs/latest/report.md:1,2", Some(("../.cw/runs/early", "docs/latest"))),
+        ("kept/runs/early/report.md:1,2", Some((".cw", "kept"))),
+        ("src/../.cw//runs/./early/report.md:1,2", None),
+        (&format!("{}/.cw/runs/early/report.md:1,2", ws.text()), None),
+    ] {
+        if let Some((target, name)) = link {
+            let name = ws.path().join(name);
+            fs::create_dir_all(name.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(target, name).unwrap();
+        }
+        ws.configure(&config::config([("lost", config::fixture(&ws, &["--cite", cite]))]));
+        let server = Server::start(&ws, Framing::Ndjson).await;
+        let fine = server.drive(&about(false), json!({ "maxAttempts": 1 })).await;
+        assert_eq!(fine.status, RunStatus::Complete, "{cite}: {fine:#?}");
+        let lost = server.drive(&about(true), json!({ "maxAttempts": 1 })).await;
+        assert_eq!(lost.status, RunStatus::Parked, "{cite}: {lost:#?}");
+        server.finish().await;
+    }
 }

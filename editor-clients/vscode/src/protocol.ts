@@ -219,6 +219,10 @@ export type ProgressEvent1 =
       title: string;
       type: "runStarted";
       /**
+       * What of the workflow is allowed but likely a slip, such as a placeholder that names no input.
+       */
+      warnings?: string[];
+      /**
        * The workflow's id.
        */
       workflowId: string;
@@ -405,6 +409,11 @@ export type ResultSource = "agent" | "cache" | "sub-workflow";
  */
 export interface CacheState {
   /**
+   * In a preview: the earlier task, or phase, whose result this hangs on. It cannot be known before, and a `miss` is then no
+   * more than what is known now.
+   */
+  dependsOn?: string;
+  /**
    * Why.
    */
   reason?: string;
@@ -538,6 +547,10 @@ export interface DrivePreview {
    * Version of this shape.
    */
   schemaVersion: number;
+  /**
+   * What is allowed but likely a slip, such as a placeholder that names no input.
+   */
+  warnings?: string[];
   workflowId: WorkflowId;
 }
 /**
@@ -545,6 +558,7 @@ export interface DrivePreview {
  */
 export interface PlannedPhase {
   id: PhaseId;
+  loop?: PlannedLoop;
   mode: PhaseMode;
   status: PhaseStatus;
   /**
@@ -565,6 +579,27 @@ export interface PlannedPhase {
   width: number;
 }
 /**
+ * The loop that a phase of a preview belongs to.
+ */
+export interface PlannedLoop {
+  /**
+   * Whether it was decided how this round ends.
+   */
+  decided: boolean;
+  /**
+   * Rounds at most.
+   */
+  maxRounds: number;
+  /**
+   * Which round the phase is, from 1. Later rounds are planned when they are decided.
+   */
+  round: number;
+  /**
+   * What ends the loop before that, in words.
+   */
+  until: string;
+}
+/**
  * A task of a preview.
  */
 export interface PlannedTask {
@@ -580,6 +615,28 @@ export interface PlannedTask {
    */
   invocation?: string;
   status: TaskStatus;
+  subWorkflow?: PlannedSubWorkflow;
+}
+/**
+ * The workflow that is driven in a task's place, as a preview tells of it.
+ */
+export interface PlannedSubWorkflow {
+  /**
+   * The agents they go to.
+   */
+  agents: AgentName[];
+  /**
+   * What the task names.
+   */
+  id: string;
+  /**
+   * Its tasks, those of the workflows inside it with them.
+   */
+  tasks: number;
+  /**
+   * The workflow's title.
+   */
+  title: string;
 }
 /**
  * The answer to `drive` and `resume`.
@@ -890,6 +947,10 @@ export interface RunSummary {
    */
   driving: boolean;
   /**
+   * What to do next, where it is not driven and something is left to do.
+   */
+  next?: string;
+  /**
    * Feedback that waits for a person.
    */
   openFeedback: number;
@@ -901,6 +962,10 @@ export interface RunSummary {
    * Tasks in it.
    */
   plannedWorkers: number;
+  /**
+   * Why it stands so, where there is something to say.
+   */
+  reason?: string;
   runId: RunId;
   status: RunStatus;
   /**

@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::config::{self, Agents, Layers};
 use crate::delegate::{Delegator, DelegatorOptions};
+use crate::drive::cached::Lookup;
 use crate::drive::{Drive, Drives, Job, Message};
 use crate::model::journal::{DriveSettings, JournalEvent, MAX_CARRIED};
 use crate::model::state::RunState;
@@ -225,14 +226,28 @@ impl Engine {
                     let plan = plan::plan(workspace.root(), reference, &params.inputs, None)?;
                     let state = RunState::planned_at(plan, flowdrive_protocol::time::Timestamp::now())
                         .map_err(|fault| EngineError::internal(fault.to_string()))?;
-                    Ok(view::preview::preview(&state, false, &fresh, &agents, delegator, None, range))
+                    Ok(view::preview::preview(
+                        &state,
+                        false,
+                        Lookup { settings: &fresh, agents: &agents, delegator },
+                        &workspace,
+                        None,
+                        range,
+                    ))
                 }
                 (None, Some(id)) => {
                     let paths = workspace.existing_run(id)?;
                     let driver = store::is_locked(&paths).map(|holder| format!("the run is being driven ({holder})"));
                     engine.with_state(&paths, id, |state| {
                         let settings = settings(&agents, &asked, state.settings.as_ref())?;
-                        Ok(view::preview::preview(state, true, &settings, &agents, delegator, driver, range))
+                        Ok(view::preview::preview(
+                            state,
+                            true,
+                            Lookup { settings: &settings, agents: &agents, delegator },
+                            &workspace,
+                            driver,
+                            range,
+                        ))
                     })?
                 }
                 (Some(_), Some(_)) => {
@@ -526,7 +541,11 @@ impl Engine {
         let driving = store::is_locked(&paths).is_some();
         match self.shared.drives.get(&paths.dir).map(|drive| drive.state) {
             Some(state) => Ok(view::summary(&record::read(&state), driving)),
-            None => Ok(RunSummary { driving, ..self.shared.readings.summary(&paths, id)? }),
+            None => {
+                let known = self.shared.readings.summary(&paths, id)?;
+                let (reason, next) = if driving { (None, None) } else { (known.reason, known.next) };
+                Ok(RunSummary { driving, reason, next, ..known })
+            }
         }
     }
 

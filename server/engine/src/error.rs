@@ -3,7 +3,7 @@
 use flowdrive_protocol::error::{ErrorData, ErrorKind};
 use thiserror::Error;
 
-use crate::decide::feedback::ResolutionRefused;
+use crate::decide::feedback::{Late, ResolutionRefused};
 use crate::delegate::DelegateError;
 
 /// Why a request failed.
@@ -66,6 +66,15 @@ impl From<ResolutionRefused> for EngineError {
                 "name a node <run>:verifier:<task> of an accepted task with evidence, or a gated commit <run>:commit:<id>",
             ),
             ResolutionRefused::Closed(..) => (ErrorKind::ResolutionRefused, "nothing is left to do for this record"),
+            ResolutionRefused::TooLate { late, .. } => (
+                ErrorKind::ResolutionRefused,
+                match late {
+                    Late::Running(_) => "wait for how this attempt ends; if its task parks again, retry the new record",
+                    Late::Accepted(_) => "nothing is left to guide; for another answer, begin another run",
+                    Late::Parked { .. } => "retry that record with this guidance",
+                    Late::NoTask => "use resolved or rejected",
+                },
+            ),
             ResolutionRefused::NothingToRetry(_) => (
                 ErrorKind::ResolutionRefused,
                 "only a record of a parked task can be retried; use resolved or rejected",

@@ -10,6 +10,7 @@ use crate::decide::feedback;
 use crate::model::journal::{Closing, JournalEvent};
 use crate::record::Record;
 use crate::report;
+use crate::workflow::NUL;
 
 /// Closes the record, and those named with it, and gives it as it is then. Durable at the next [`Record::sync`]. Asking
 /// twice for the same changes nothing the second time.
@@ -17,6 +18,9 @@ use crate::report;
 /// # Errors
 /// `feedback-unknown` and `resolution-refused`; what the disk refuses.
 pub(crate) fn resolve(record: &mut Record, params: &ResolveFeedbackParams) -> Result<FeedbackRecord, EngineError> {
+    if params.guidance.as_ref().is_some_and(|guidance| guidance.contains('\0')) {
+        return Err(EngineError::InvalidParams(format!("guidance {NUL}")));
+    }
     let due = feedback::due(&record.state(), params)?;
     if let Some((first, also)) = due.split_first() {
         let locators = params.evidence.iter().map(String::as_str);

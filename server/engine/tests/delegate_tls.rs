@@ -177,3 +177,41 @@ async fn the_usual_variable_names_further_authorities() {
     assert_eq!(outcome.ending, Ending::Completed);
     assert_eq!(server.spoken(), [Version::HTTP_2]);
 }
+
+#[tokio::test]
+async fn a_url_of_the_wrong_scheme_is_told_as_one() {
+    let server = TlsServer::start("127.0.0.1", &["h2", "http/1.1"]).await;
+    let place = Place::new();
+    let plainly = agent(Target::Endpoint {
+        url: format!("http://localhost:{}/delegate", server.port),
+        headers: BTreeMap::new(),
+        ca: None,
+    });
+    let outcome = place.run(&plainly, &place.assignment()).await;
+    let (code, reason) = failure(&outcome);
+    assert!(code == "endpoint-error" && reason.contains("begin with https://"), "{code}: {reason}");
+    assert_eq!(transient(&outcome), None, "waiting does not make it better");
+    assert_eq!(server.spoken(), [], "nothing was said to it");
+
+    // A server that speaks HTTP and no TLS.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answering = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut bytes = [0; 64];
+            let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut bytes).await;
+            let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+            let _ = stream.write_all(answer).await;
+        }
+    });
+    let secured = agent(Target::Endpoint {
+        url: format!("https://localhost:{port}/delegate"),
+        headers: BTreeMap::new(),
+        ca: Some(AUTHORITY.to_owned()),
+    });
+    let outcome = place.run(&secured, &place.assignment()).await;
+    let (code, reason) = failure(&outcome);
+    assert!(code == "endpoint-error" && reason.contains("begin with http://"), "{code}: {reason}");
+    assert_eq!(transient(&outcome), None);
+    answering.abort();
+}

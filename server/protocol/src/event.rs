@@ -67,6 +67,9 @@ events! {
         completed_workers: u32,
         /// Whether an earlier drive is carried on.
         resumed: bool,
+        /// What of the workflow is allowed but likely a slip, such as a placeholder that names no input.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     }
     /// The first task of a phase is about to start.
     PhaseStarted {

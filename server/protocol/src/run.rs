@@ -219,6 +219,9 @@ pub struct DrivePreview {
     /// What stands in the way, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<String>,
+    /// What is allowed but likely a slip, such as a placeholder that names no input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The phases, and what each task would be run with: of `taskLimit` tasks, counted over all phases.
     pub plan: Vec<PlannedPhase>,
 }
@@ -256,8 +259,39 @@ pub struct PlannedPhase {
     /// How many tasks it has.
     #[serde(default)]
     pub total_tasks: u32,
+    /// For a phase that is gone through again: how often at most, and what ends that.
+    #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
+    pub looping: Option<PlannedLoop>,
     /// Those of its tasks that were asked for.
     pub tasks: Vec<PlannedTask>,
+}
+
+/// The loop that a phase of a preview belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedLoop {
+    /// Which round the phase is, from 1. Later rounds are planned when they are decided.
+    pub round: u32,
+    /// Rounds at most.
+    pub max_rounds: u32,
+    /// What ends the loop before that, in words.
+    pub until: String,
+    /// Whether it was decided how this round ends.
+    pub decided: bool,
+}
+
+/// The workflow that is driven in a task's place, as a preview tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedSubWorkflow {
+    /// What the task names.
+    pub id: String,
+    /// The workflow's title.
+    pub title: String,
+    /// Its tasks, those of the workflows inside it with them.
+    pub tasks: u32,
+    /// The agents they go to.
+    pub agents: Vec<AgentName>,
 }
 
 /// A task of a preview.
@@ -276,6 +310,9 @@ pub struct PlannedTask {
     pub invocation: Option<String>,
     /// Whether an earlier result would be used.
     pub cache: CacheState,
+    /// For a task that is a workflow of its own: what that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_workflow: Option<PlannedSubWorkflow>,
     /// What stands in this task's way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<String>,
@@ -290,6 +327,10 @@ pub struct CacheState {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// In a preview: the earlier task, or phase, whose result this hangs on. It cannot be known before, and a `miss` is then no
+    /// more than what is known now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depends_on: Option<String>,
 }
 
 /// Whether an earlier result would be used.
@@ -330,6 +371,12 @@ pub struct RunSummary {
     pub open_feedback: u32,
     /// Whether a process drives it now.
     pub driving: bool,
+    /// Why it stands so, where there is something to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What to do next, where it is not driven and something is left to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// A run that could not be listed, and why.

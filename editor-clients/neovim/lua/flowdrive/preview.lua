@@ -67,6 +67,14 @@ local function add_task(lines, planned)
   if planned.cache.reason then
     lines[#lines + 1] = "  " .. planned.cache.reason
   end
+  if planned.subWorkflow then
+    local inner = planned.subWorkflow
+    lines[#lines + 1] = ("  %s inside: %s, by %s"):format(
+      inner.title,
+      format.plural(inner.tasks, "task"),
+      table.concat(inner.agents, ", ")
+    )
+  end
   for _, blocker in ipairs(planned.blockers or {}) do
     lines[#lines + 1] = "  In the way: " .. blocker
   end
@@ -97,6 +105,12 @@ function M.lines(preview)
       lines[#lines + 1] = "- " .. blocker
     end
   end
+  if preview.warnings and #preview.warnings > 0 then
+    vim.list_extend(lines, { "", "Likely slips:" })
+    for _, warning in ipairs(preview.warnings) do
+      lines[#lines + 1] = "- " .. warning
+    end
+  end
   local commands = invocations(preview)
   if #commands > 0 then
     vim.list_extend(lines, { "", "## Agents", "" })
@@ -105,6 +119,14 @@ function M.lines(preview)
   for _, phase in ipairs(preview.plan) do
     local width = phase.width > 1 and (", %d at once"):format(phase.width) or ""
     vim.list_extend(lines, { "", ("## %s (%s%s)"):format(phase.title, phase.mode, width), "" })
+    if phase.loop then
+      lines[#lines + 1] = ("Round %d of at most %d; it ends before that when %s."):format(
+        phase.loop.round,
+        phase.loop.maxRounds,
+        phase.loop["until"]
+      )
+      lines[#lines + 1] = ""
+    end
     for _, planned in ipairs(phase.tasks) do
       add_task(lines, planned)
     end

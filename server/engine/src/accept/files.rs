@@ -21,6 +21,13 @@ pub trait Files {
     fn presence(&self, path: &str) -> Presence {
         self.read(path).presence()
     }
+
+    /// Where a path that exists leads once every link on the way is followed, in the same form. By what it is named, a
+    /// file cannot be told from another; by where it is, it can. None where that is the path itself.
+    fn real(&self, path: &str) -> Option<String> {
+        let _ = path;
+        None
+    }
 }
 
 /// What reading a path came to.
@@ -70,12 +77,13 @@ impl FileLookup {
 pub(super) struct Desk<'a> {
     files: &'a dyn Files,
     present: HashMap<String, Presence>,
+    real: HashMap<String, String>,
     read: HashMap<String, Result<Lines, String>>,
 }
 
 impl<'a> Desk<'a> {
     pub(super) fn new(files: &'a dyn Files) -> Self {
-        Self { files, present: HashMap::new(), read: HashMap::new() }
+        Self { files, present: HashMap::new(), real: HashMap::new(), read: HashMap::new() }
     }
 
     pub(super) fn presence(&mut self, path: &str) -> Presence {
@@ -85,6 +93,12 @@ impl<'a> Desk<'a> {
         let presence = self.files.presence(path);
         self.present.insert(path.to_owned(), presence);
         presence
+    }
+
+    /// Where a path that exists leads.
+    pub(super) fn real(&mut self, path: &str) -> &str {
+        let files = self.files;
+        self.real.entry(path.to_owned()).or_insert_with(|| files.real(path).unwrap_or_else(|| path.to_owned()))
     }
 
     /// A file's lines, or why it has none, in words that follow its path.

@@ -71,7 +71,7 @@ pub fn judge(required: &Requirements<'_>, result: &ParsedResult, files: &dyn Fil
         }
     }
     if required.reviews_repo {
-        check_target(required.task_id, &whole, &each, &mut faults);
+        check_target(required.task_id, &whole, &each, &mut desk, &mut faults);
     }
     check_artifacts(required, result, &scope, &mut desk, &mut faults);
     faults.into_result()?;
@@ -149,17 +149,14 @@ fn check_evidence(required: &Requirements<'_>, whole: &[Weighed], each: &[Vec<We
 }
 
 /// For a task about the workspace: not half of the files that its evidence names, and not two of them, are files that
-/// Flowdrive itself keeps there. An agent that got lost reads its own papers.
-fn check_target(task: &TaskId, whole: &[Weighed], each: &[Vec<Weighed>], faults: &mut Faults) {
-    const OWN: [&str; 3] = [".cw/runs/", ".cw/context/", ".cw/cache/"];
+/// Flowdrive itself keeps there, by whatever name. An agent that got lost reads its own papers.
+fn check_target(task: &TaskId, whole: &[Weighed], each: &[Vec<Weighed>], desk: &mut Desk<'_>, faults: &mut Faults) {
     let holding = whole.iter().chain(each.iter().flatten()).filter(|weighed| weighed.holds());
     let places: BTreeSet<(&str, &str)> = holding
         .filter_map(|weighed| Some((weighed.evidence.path.as_deref()?, weighed.evidence.locator.as_str())))
         .collect();
-    let own: Vec<String> = (places.iter())
-        .filter(|(path, _)| OWN.iter().any(|folder| path.starts_with(folder)))
-        .map(|(_, locator)| quote(locator))
-        .collect();
+    let own: Vec<String> =
+        (places.iter()).filter(|(path, _)| is_kept(desk.real(path))).map(|(_, locator)| quote(locator)).collect();
     if own.len() >= 2 && own.len() * 2 >= places.len() {
         faults.add(
             OFF_TARGET,
@@ -171,6 +168,12 @@ fn check_target(task: &TaskId, whole: &[Weighed], each: &[Vec<Weighed>], faults:
             ),
         );
     }
+}
+
+/// Whether Flowdrive keeps the file at this real path. Workflows are the user's. In any case: some file systems know none.
+fn is_kept(real: &str) -> bool {
+    let below = |folder: &str| real.get(..folder.len()).is_some_and(|head| head.eq_ignore_ascii_case(folder));
+    below(".cw/") && !below(".cw/workflows/")
 }
 
 fn unfounded(id: &str, severity: Severity, weighed: &[Weighed]) -> String {

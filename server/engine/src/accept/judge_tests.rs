@@ -36,6 +36,11 @@ impl Tree {
             (".cw/runs/r/workers/w/input.md", text(9)),
             (".cw/runs/r/workers/w/artifacts/test.log", text(9)),
             (".cw/runs/r/workers/v/result.md", text(9)),
+            (".cw/workflows/w.toml", text(9)),
+            // Links, and a folder's other name where case does not count.
+            ("docs/latest/workers/v/result.md", text(9)),
+            ("docs/own.md", text(9)),
+            (".CW/runs/r/workers/v/result.md", text(9)),
         ];
         let files = files.into_iter().map(|(path, lookup)| (path.to_owned(), lookup)).collect::<BTreeMap<_, _>>();
         assert!(files.contains_key(&format!("{worker}/input.md")));
@@ -51,6 +56,13 @@ impl Files for Tree {
 
     fn presence(&self, path: &str) -> Presence {
         self.files.get(path).map_or(Presence::Missing, FileLookup::presence)
+    }
+
+    fn real(&self, path: &str) -> Option<String> {
+        match path {
+            "docs/own.md" => Some(".cw/runs/r/workers/w/input.md".to_owned()),
+            _ => path.strip_prefix("docs/latest/").map(|rest| format!(".cw/runs/r/{rest}")),
+        }
     }
 }
 
@@ -167,6 +179,7 @@ fn places_that_do_not_exist_are_named_with_their_fault() {
         ("logo.png:3", "not a text file", Some("logo.png")),
         ("locked.rs:3", "permission denied", Some("locked.rs")),
         (".cw/runs/r/workers/w/input.md:1", "this attempt's own file", Some(".cw/runs/r/workers/w/input.md")),
+        ("docs/own.md:1", "this attempt's own file", Some("docs/own.md")),
         ("Makefile:10", "the file has 9 lines", Some("Makefile")),
         ("see src/a.rs:900 there", "the file has 120 lines", Some("src/a.rs")),
         ("see src/nope.rs there", "no such file", Some("src/nope.rs")),
@@ -312,6 +325,19 @@ fn a_task_about_the_workspace_is_not_answered_by_flowdrives_own_files() {
     assert!(judged(true, &own[..1]).is_ok(), "one place is no pattern");
     assert!(judged(true, &[&own[..1], &["src/a.rs:1"]].concat()).is_ok());
     assert!(judged(false, &own).is_ok(), "a task about results may cite them");
+    for (first, second) in [
+        ("docs/latest/workers/v/result.md:1", "docs/latest/workers/v/result.md:2"),
+        ("docs/latest/workers/v/result.md:1", ".cw/runs/r/workers/v/result.md:1"),
+        (".CW/runs/r/workers/v/result.md:1", ".CW/runs/r/workers/v/result.md:2"),
+        ("src/../.cw/runs/r/workers/v/result.md:1", ".cw//runs/./r/workers/v/result.md:2"),
+        ("/work/repo/.cw/runs/r/workers/v/result.md:1", "/work/repo/src/../.cw/runs/r/workers/v/result.md:2"),
+        ("file:///work/repo/.cw/runs/r/workers/v/result.md#L1", ".cw\\runs\\r\\workers\\v\\result.md:2"),
+    ] {
+        assert_eq!(judged(true, &[first, second]).map_err(|refusal| refusal.code), Err(OFF_TARGET), "{first} {second}");
+        assert!(judged(false, &[first, second]).is_ok(), "{first} {second}");
+    }
+    let workflows = [".cw/workflows/w.toml:1", ".cw/workflows/w.toml:2"];
+    assert!(judged(true, &workflows).is_ok(), "workflows are the user's");
 }
 
 #[test]

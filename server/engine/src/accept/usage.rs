@@ -5,14 +5,15 @@
 use flowdrive_protocol::outcome::Usage;
 use serde_json::{Map, Value};
 
-/// The largest count taken for one: what every JSON reader can hold exactly.
+/// The largest count kept: what every JSON reader can hold exactly. Larger ones count as this, which is more than any
+/// budget: an absurd count must not be a way past one.
 const MAX_COUNT: f64 = 9_007_199_254_740_991.0;
 
 /// Reads the token counts of a `usage` object.
 ///
 /// Known are the spellings of the providers' interfaces and of this program, in camel and snake case. Numbers may be
-/// written as strings. Fractions are rounded up, so that a budget is never undercounted; negative, unreadable and
-/// absurd counts are left out, and then the next spelling is tried.
+/// written as strings. Fractions are rounded up and absurd counts are cut, so that a budget is never undercounted;
+/// negative and unreadable ones are left out, and then the next spelling is tried.
 #[must_use]
 pub fn normalise(value: &Value) -> Usage {
     let Some(fields) = value.as_object() else {
@@ -45,14 +46,15 @@ fn first(fields: &Map<String, Value>, names: &[&str]) -> Option<u64> {
 }
 
 /// A count of tokens, from a number or from a number written as a string.
-pub(super) fn count(value: &Value) -> Option<u64> {
+pub(crate) fn count(value: &Value) -> Option<u64> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
-        Value::String(text) => text.trim().parse::<f64>().ok()?,
+        // Rust reads `inf` and `nan` as numbers; here they are words like any other.
+        Value::String(text) if text.contains(|c: char| c.is_ascii_digit()) => text.trim().parse::<f64>().ok()?,
         _ => return None,
     };
     // Counts up to `MAX_COUNT` are exact as `f64`, and positive and whole after `ceil`: the cast loses nothing.
-    (0.0..=MAX_COUNT).contains(&number).then(|| number.ceil() as u64)
+    (number >= 0.0).then(|| number.ceil().min(MAX_COUNT) as u64)
 }
 
 #[cfg(test)]
@@ -105,14 +107,23 @@ mod tests {
             (json!("12"), Some(12)),
             (json!(" 1e3 "), Some(1000)),
             (json!(9_007_199_254_740_991_u64), Some(9_007_199_254_740_991)),
-            (json!(u64::MAX), None),
-            (json!(1e300), None),
+            (json!(9_007_199_254_740_992_u64), Some(9_007_199_254_740_991)),
+            (json!(u64::MAX), Some(9_007_199_254_740_991)),
+            (json!(1e300), Some(9_007_199_254_740_991)),
+            (json!("99999999999999999999999999"), Some(9_007_199_254_740_991)),
+            (json!("1e999"), Some(9_007_199_254_740_991)),
+            (json!(0.1), Some(1)),
+            (json!(-0.0), Some(0)),
+            (json!(-1e300), None),
+            (json!(i64::MIN), None),
+            (json!("-1e999"), None),
             (json!(-1), None),
             (json!("-1"), None),
             (json!(""), None),
             (json!("many"), None),
             (json!("NaN"), None),
             (json!("inf"), None),
+            (json!("infinity"), None),
             (json!(true), None),
             (json!(null), None),
             (json!([12]), None),

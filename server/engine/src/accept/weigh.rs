@@ -68,10 +68,10 @@ impl Scope<'_> {
         Some((relative, presence))
     }
 
-    /// Whether a file is the attempt's own: its input, its result or a log, but none of its artifacts. An agent cannot
-    /// stand on its own words.
-    fn is_own(&self, relative: &str) -> bool {
-        let own = self.worker_dir.as_ref().and_then(|dir| relative.strip_prefix(dir.as_str())?.strip_prefix('/'));
+    /// Whether a file, by where it is, is the attempt's own: its input, its result or a log, but none of its artifacts. An
+    /// agent cannot stand on its own words.
+    fn is_own(&self, real: &str) -> bool {
+        let own = self.worker_dir.as_ref().and_then(|dir| real.strip_prefix(dir.as_str())?.strip_prefix('/'));
         own.is_some_and(|rest| !rest.starts_with("artifacts/"))
     }
 }
@@ -168,7 +168,7 @@ fn in_file(
         }
         Presence::File => {}
     }
-    if scope.is_own(&path) {
+    if scope.is_own(desk.real(&path)) {
         return fault("this attempt's own file; cite what the claim is about", true);
     }
     let mut evidence = Evidence { path: Some(path.clone()), ..bare(text, EvidenceKind::File) };

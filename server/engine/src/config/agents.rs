@@ -177,18 +177,31 @@ fn pem_text(text: &str, most: u64) -> Result<String, String> {
     if is_pem(text) {
         return Ok(text.to_owned());
     }
-    let unreadable = |error| format!("is neither a PEM text nor a file that can be read: {error}");
+    let unreadable = |error| format!("is neither a PEM text nor a file that can be read ({text}): {error}");
     let bytes = crate::workflow::read_regular(Path::new(text), most).map_err(unreadable)?;
     bytes
         .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| "names a file that holds no PEM text".to_owned())
+        .ok_or_else(|| format!("names a file that holds no PEM text ({text})"))
 }
 
 fn certificates(text: &str) -> Result<String, String> {
     let pem = pem_text(text, 4 * 1024 * 1024)?;
-    match reqwest::Certificate::from_pem_bundle(pem.as_bytes()) {
-        Ok(found) if !found.is_empty() => Ok(pem),
-        _ => Err("holds no `-----BEGIN CERTIFICATE-----` that can be read".to_owned()),
+    let place = if is_pem(text) { String::new() } else { format!(" ({text})") };
+    let found = match reqwest::Certificate::from_pem_bundle(pem.as_bytes()) {
+        Ok(found) if !found.is_empty() => found,
+        _ => return Err(format!("holds no `-----BEGIN CERTIFICATE-----` that can be read{place}")),
+    };
+    // Reading PEM looks at its frame alone. What is inside is decoded where it is taken for trusted, and that is not to be at
+    // the first delegation.
+    match reqwest::Client::builder().no_proxy().tls_certs_only(found).build() {
+        Ok(_) => Ok(pem),
+        Err(error) => {
+            let mut cause: &dyn std::error::Error = &error;
+            while let Some(inner) = cause.source() {
+                cause = inner;
+            }
+            Err(format!("holds a certificate that cannot be decoded{place}: {cause}"))
+        }
     }
 }
 

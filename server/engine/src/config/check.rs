@@ -4,6 +4,7 @@
 use flowdrive_protocol::config::{AgentConfig, Preset};
 use flowdrive_protocol::ids::AgentName;
 
+use crate::workflow::NUL;
 use crate::workflow::document::FieldPath;
 
 /// Names that belong to Flowdrive.
@@ -57,6 +58,9 @@ pub(super) fn agent(name: &AgentName, agent: &AgentConfig, extent: Extent) -> Ve
     }
     if agent.timeout_ms == Some(0) {
         fault(path.key("timeoutMs"), "must be at least 1; leave it out for the default");
+    }
+    if agent.model.as_deref().is_some_and(|model| model.contains('\0')) {
+        fault(path.key("model"), NUL);
     }
     if agent.model.as_deref().is_some_and(|model| model.trim().is_empty()) {
         fault(path.key("model"), "must not be empty; leave it out for the agent's own");

@@ -336,3 +336,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn certificates_that_cannot_be_decoded_are_refused_with_their_file_and_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let pem = |inside: &str| format!("-----BEGIN CERTIFICATE-----\n{inside}\n-----END CERTIFICATE-----\n");
+    let good = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/ca.pem");
+    let good_text = std::fs::read_to_string(good).unwrap();
+    let resolved = |ca: &str| {
+        let config = json!({ "agents": { "far": { "endpoint": "https://localhost:1/x", "caFile": ca } } });
+        resolve(&serde_json::from_value(config).unwrap())
+    };
+    assert!(resolved(good).is_ok());
+    assert!(resolved(&good_text).is_ok(), "as a text");
+    for (name, text, reason) in [
+        // Well-formed PEM around what is no certificate, alone and behind a good one.
+        ("bytes.pem", pem("aGVsbG8="), "cannot be decoded"),
+        ("second.pem", format!("{good_text}{}", pem("aGVsbG8=")), "cannot be decoded"),
+        ("cut.pem", pem(&good_text.lines().skip(1).take(3).collect::<Vec<_>>().join("\n")), "cannot be decoded"),
+        ("empty.pem", String::new(), "no `-----BEGIN CERTIFICATE-----`"),
+        ("words.pem", "not a certificate".to_owned(), "no `-----BEGIN CERTIFICATE-----`"),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let found = faults(&resolved(path.to_str().unwrap()).unwrap_err());
+        let (field, _, message) = &found[0];
+        assert_eq!(field, "agents.far.caFile", "{name}");
+        assert!(message.contains(name) && message.contains(reason), "{name}: {message}");
+    }
+    let missing = folder.path().join("gone.pem");
+    let (_, _, message) = &faults(&resolved(missing.to_str().unwrap()).unwrap_err())[0];
+    assert!(message.contains("gone.pem"), "{message}");
+}

@@ -24,11 +24,19 @@ pub struct CacheKey {
 
 /// The key of a task's result, or why it has none.
 ///
-/// `delegation` describes what the task is run with: agent, model, redacted invocation.
+/// `delegation` describes what the task is run with: agent, model, redacted invocation. `inner` is what a task that is a
+/// workflow of its own is made of besides. `upstream` gives the results it depends on, and is asked only where they count.
 ///
 /// # Errors
 /// A sentence: why the task is not cached.
-pub fn key(state: &RunState, task: usize, incremental: bool, delegation: &str) -> Result<CacheKey, String> {
+pub fn key(
+    state: &RunState,
+    task: usize,
+    incremental: bool,
+    delegation: &str,
+    inner: Option<&serde_json::Value>,
+    upstream: impl FnOnce() -> Result<serde_json::Value, String>,
+) -> Result<CacheKey, String> {
     let spec = state.spec(task);
     let mut parts = BTreeMap::new();
     let mut part = |name: &str, value: &serde_json::Value| {
@@ -38,10 +46,13 @@ pub fn key(state: &RunState, task: usize, incremental: bool, delegation: &str) -
     part("workflow", &json!(state.workflow.id));
     part("task", &json!(state.tasks[task].id));
     part("prompt", &json!(workflow::render(&spec.prompt, &state.inputs)));
+    if let Some(inner) = inner {
+        part("sub-workflow", inner);
+    }
     if incremental {
         part("inputs", &json!(state.inputs));
         part("agent", &json!([delegation, spec.sandbox]));
-        part("upstream", &upstream(state, task)?);
+        part("upstream", &upstream()?);
     } else {
         let Some(cache) = &spec.result_cache else { return Err("caching is not asked for".to_owned()) };
         let value = state.inputs.get(&cache.key_input).and_then(serde_json::Value::as_str).map_or("", str::trim);
@@ -50,7 +61,7 @@ pub fn key(state: &RunState, task: usize, incremental: bool, delegation: &str) -
         }
         part(&format!("input {}", cache.key_input), &json!(value));
         if cache.include_completed_results.is_some() {
-            part("upstream", &upstream(state, task)?);
+            part("upstream", &upstream()?);
         }
     }
     let digest =
@@ -59,19 +70,34 @@ pub fn key(state: &RunState, task: usize, incremental: bool, delegation: &str) -
 }
 
 /// Ids and digests of the results of every phase before the task's, in byte order of the ids.
-fn upstream(state: &RunState, task: usize) -> Result<serde_json::Value, String> {
+///
+/// # Errors
+/// The task whose result is not known yet, in a sentence.
+pub fn upstream(state: &RunState, task: usize) -> Result<serde_json::Value, String> {
     let own = &state.tasks[task].phase;
     let before = state.phases.iter().take_while(|phase| phase.id != *own).flat_map(|phase| &phase.tasks);
-    let mut results = before
+    let results = before
         .map(|place| {
             let task = &state.tasks[*place];
             let known = task.accepted.as_ref();
-            let result = known.ok_or_else(|| format!("not known before {} has its result", task.id))?;
+            let result = known.ok_or_else(|| unknown_before(&format!("{} has its result", task.id)))?;
             Ok((task.id.as_str(), result.digest.as_str()))
         })
         .collect::<Result<Vec<_>, String>>()?;
+    Ok(digested(results))
+}
+
+/// Ids and digests of results as a part of a key.
+#[must_use]
+pub fn digested(mut results: Vec<(&str, &str)>) -> serde_json::Value {
     results.sort_unstable();
-    Ok(json!(results))
+    json!(results)
+}
+
+/// Why a task whose earlier results are not known has no key yet.
+#[must_use]
+pub fn unknown_before(what: &str) -> String {
+    format!("not known before {what}")
 }
 
 /// Which parts differ between the key looked for and that of the newest result kept.
@@ -90,5 +116,58 @@ pub fn difference(wanted: &CacheKey, kept: &CacheKey) -> String {
         "it was kept by another version".to_owned()
     } else {
         format!("{} changed", changed.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(parts: &[(&str, &str)]) -> CacheKey {
+        let parts = parts.iter().map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned())).collect();
+        CacheKey { digest: String::new(), parts }
+    }
+
+    #[test]
+    fn a_miss_says_what_is_different() {
+        let keyed = key(&[("input question", "q"), ("prompt", "p"), ("task", "t"), ("workflow", "w")]);
+        let incremental = key(&[
+            ("agent", "a"),
+            ("inputs", "i"),
+            ("prompt", "p"),
+            ("task", "t"),
+            ("upstream", "u"),
+            ("workflow", "w"),
+        ]);
+        let rules = "the newest result was kept under other rules (`resultCache` or an incremental drive)";
+        for (wanted, kept, told) in [
+            (&keyed, &keyed, "it was kept by another version"),
+            (&incremental, &incremental, "it was kept by another version"),
+            (&keyed, &incremental, rules),
+            (&incremental, &keyed, rules),
+            // Keyed by another input, or by earlier results too: no part says which of them changed.
+            (&keyed, &key(&[("input topic", "q"), ("prompt", "p"), ("task", "t"), ("workflow", "w")]), rules),
+            (&keyed, &key(&[("prompt", "p"), ("task", "t"), ("workflow", "w")]), rules),
+            (&keyed, &key(&[]), rules),
+            (
+                &keyed,
+                &key(&[("input question", "r"), ("prompt", "p"), ("task", "t"), ("workflow", "w")]),
+                "input question changed",
+            ),
+            (
+                &incremental,
+                &key(&[
+                    ("agent", "b"),
+                    ("inputs", "j"),
+                    ("prompt", "p"),
+                    ("task", "t"),
+                    ("upstream", "u"),
+                    ("workflow", "w"),
+                ]),
+                "agent, inputs changed",
+            ),
+        ] {
+            assert_eq!(difference(wanted, kept), told, "{wanted:?} {kept:?}");
+        }
     }
 }

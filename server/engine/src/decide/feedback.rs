@@ -9,10 +9,20 @@ use flowdrive_protocol::time::Timestamp;
 use thiserror::Error;
 
 use crate::accept::feedback::{self as class, classify};
+use crate::model::journal::Closing;
 use crate::model::node;
 use crate::model::state::RunState;
 use crate::store::task_name;
 use crate::workflow;
+
+/// A verdict cites files that are gone.
+pub const COMMIT_UNRESOLVABLE: &str = "commit-verifier-evidence-unresolvable";
+
+/// An accepted result is no longer what was accepted.
+pub const COMMIT_RESULT_CHANGED: &str = "commit-verifier-result-changed";
+
+/// The codes of commits that were refused.
+pub const COMMIT_REFUSALS: [&str; 2] = [COMMIT_UNRESOLVABLE, COMMIT_RESULT_CHANGED];
 
 /// What a record is opened for.
 pub struct Fault<'a> {
@@ -67,6 +77,44 @@ pub fn open(run: &RunId, fault: &Fault<'_>, name: &str, at: Timestamp) -> Option
     })
 }
 
+/// A parked task's fault as its record tells it: what happened, where, and what to do next. `reason` is the step's, whose
+/// form other programs match on; its code says the same to a machine.
+#[must_use]
+pub fn in_words(task: &TaskId, worker: &WorkerId, reason: &str) -> String {
+    let (reason, tries) = match reason.rsplit_once(" (attempt ") {
+        Some((rest, count)) if count.ends_with(')') => match count[..count.len() - 1].split_once('/') {
+            Some((tries, all)) => (rest, format!(" after {tries} of {all} attempts")),
+            None => (reason, String::new()),
+        },
+        _ => (reason, String::new()),
+    };
+    const LOGS: &str = "its output is in the attempt's `logs`. Mend the agent";
+    const LEFT: &str = "what it left is in the attempt's `result.md`. Mend what is wrong";
+    let forms = [
+        ("agent hop failed: ", "The agent failed: ", LOGS),
+        ("agent produced no result.md", "The agent ended without an error, but wrote no result (`result.md`)", LOGS),
+        ("result.md rejected: ", "The result was refused: ", LEFT),
+        ("result cache rejected: ", "The result kept from an earlier run was refused: ", LEFT),
+        (
+            "sub-workflow result rejected by parent gate: ",
+            "The result of the task's workflow was refused: ",
+            "it is in the attempt's `result.md`. Mend what is wrong",
+        ),
+        (
+            "sub-workflow ",
+            "The task's workflow did not give a result: sub-workflow ",
+            "its own run has the rest. Mend that",
+        ),
+    ];
+    let form = forms.iter().find_map(|(form, words, mend)| Some((*words, reason.strip_prefix(form)?, *mend)));
+    let (words, rest, mend) = form.unwrap_or(("", reason, LOGS));
+    let end = if rest.ends_with(['.', '!', '?']) || (words.ends_with('.') && rest.is_empty()) { "" } else { "." };
+    format!(
+        "Task {task} is parked{tries}. {words}{rest}{end} The last attempt is {worker}; {mend}, or say in a `retry` what the \
+         next attempt is to do otherwise, then resume the run."
+    )
+}
+
 /// Why a record cannot be closed as asked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ResolutionRefused {
@@ -105,10 +153,40 @@ pub enum ResolutionRefused {
     /// Only a parked task can be tried again.
     #[error("Feedback {0} cannot be retried: its task is not parked")]
     NothingToRetry(FeedbackId),
+    /// It was closed by a retry, and other guidance comes too late for that.
+    #[error("Feedback {id} was closed by a retry already, and other guidance comes too late: {late}")]
+    TooLate {
+        /// The record.
+        id: FeedbackId,
+        /// How its task stands.
+        late: Late,
+    },
 }
 
-/// The records that are to be closed as asked. None of those that are closed in just that way already: asking twice
-/// changes nothing.
+/// Why guidance reaches no attempt any more.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Late {
+    /// The attempt that was given the earlier guidance is under way.
+    #[error("task {0} is being tried with what was said before")]
+    Running(TaskId),
+    /// It passed.
+    #[error("task {0} was tried again and its result was accepted")]
+    Accepted(TaskId),
+    /// It failed, and another record waits or waited for that.
+    #[error("task {task} was tried again and parked anew, as {newer}")]
+    Parked {
+        /// The task.
+        task: TaskId,
+        /// The record of that.
+        newer: FeedbackId,
+    },
+    /// There is nothing to try.
+    #[error("it is about no task of the run")]
+    NoTask,
+}
+
+/// The records that are to be closed as asked, or whose closing is to say more. None of those that say just that already:
+/// asking twice changes nothing.
 ///
 /// # Errors
 /// [`ResolutionRefused`] when one of them may not; then none may.
@@ -122,7 +200,7 @@ pub fn due(state: &RunState, params: &ResolveFeedbackParams) -> Result<Vec<Feedb
     Ok(due)
 }
 
-/// Whether a record may be closed as asked, and is not yet.
+/// Whether a record may be closed as asked, and does not say all of that yet.
 fn check(state: &RunState, params: &ResolveFeedbackParams, id: &FeedbackId) -> Result<bool, ResolutionRefused> {
     let record = state
         .feedback
@@ -134,7 +212,7 @@ fn check(state: &RunState, params: &ResolveFeedbackParams, id: &FeedbackId) -> R
         let closed = record.resolution.unwrap_or(Resolution::Rejected);
         // A rejected record can still be reopened by a retry: people change their mind.
         if same {
-            return Ok(false);
+            return amends(state, params, record);
         }
         if closed != Resolution::Rejected {
             return Err(ResolutionRefused::Closed(id.clone(), closed));
@@ -142,7 +220,7 @@ fn check(state: &RunState, params: &ResolveFeedbackParams, id: &FeedbackId) -> R
     }
     match params.resolution {
         Resolution::Rejected => {}
-        Resolution::Tasked if record.status == FeedbackStatus::Tasked => return Ok(false),
+        Resolution::Tasked if record.status == FeedbackStatus::Tasked => return amends(state, params, record),
         Resolution::Tasked => {}
         Resolution::Resolved => {
             let wanted = params.node_id.as_ref().ok_or_else(|| ResolutionRefused::NoNode(id.clone()))?;
@@ -170,6 +248,51 @@ fn check(state: &RunState, params: &ResolveFeedbackParams, id: &FeedbackId) -> R
     Ok(true)
 }
 
+/// Whether a record that is closed as asked is told anything new. Other guidance for a retry needs an attempt that has not
+/// begun yet: it is never taken in and then told to nobody.
+fn amends(
+    state: &RunState,
+    params: &ResolveFeedbackParams,
+    record: &FeedbackRecord,
+) -> Result<bool, ResolutionRefused> {
+    let differs = |said: &Option<String>, known: &Option<String>| {
+        said.as_ref().is_some_and(|text| !text.trim().is_empty()) && said != known
+    };
+    let guided = differs(&params.guidance, &record.guidance);
+    if guided
+        && params.resolution == Resolution::Retry
+        && let Some(late) = late(state, record)
+    {
+        return Err(ResolutionRefused::TooLate { id: record.id.clone(), late });
+    }
+    let known = |locator: &String| record.evidence.iter().any(|evidence| evidence.locator == *locator);
+    Ok(guided
+        || differs(&params.message, &record.resolution_note)
+        || !params.evidence.iter().all(known)
+        || !params.artifacts.iter().all(|artifact| record.artifacts.contains(artifact)))
+}
+
+/// Why guidance for a record's task would reach no attempt. None while the task waits for its next one.
+fn late(state: &RunState, record: &FeedbackRecord) -> Option<Late> {
+    let Some(place) = record.task_id.as_ref().and_then(|task| state.task_by_id(task)) else {
+        return Some(Late::NoTask);
+    };
+    let task = &state.tasks[place];
+    let attempt = |record: &FeedbackRecord| {
+        let place = task.attempts.iter().position(|attempt| record.worker_id.as_ref() == Some(&attempt.worker));
+        (place, record.created_at)
+    };
+    let of_task = state.feedback.values().filter(|other| other.task_id.as_ref() == Some(&task.id));
+    match of_task.max_by_key(|other| attempt(other)).filter(|newest| newest.id != record.id) {
+        Some(newer) => Some(Late::Parked { task: task.id.clone(), newer: newer.id.clone() }),
+        None => match task.status {
+            TaskStatus::Pending | TaskStatus::Failed => None,
+            TaskStatus::Running => Some(Late::Running(task.id.clone())),
+            TaskStatus::Completed => Some(Late::Accepted(task.id.clone())),
+        },
+    }
+}
+
 /// Records for parked tasks that no record stands for: it was closed by another node's result, and the task is parked
 /// still. Without one there would be nothing that a person could close with `retry`. A rejected record stands.
 #[must_use]
@@ -186,7 +309,7 @@ pub fn uncollected(state: &RunState, at: Timestamp) -> Vec<FeedbackRecord> {
             let refusal = task.refusal.as_ref()?;
             let fault = Fault {
                 code: &refusal.code,
-                message: &refusal.reason,
+                message: &in_words(&task.id, worker, &refusal.reason),
                 stage: None,
                 source: Some(FeedbackSource::StateNode),
                 task: Some((&task.id, worker)),
@@ -195,6 +318,30 @@ pub fn uncollected(state: &RunState, at: Timestamp) -> Vec<FeedbackRecord> {
             open(&state.run_id, &fault, &name, at)
         })
         .collect()
+}
+
+/// How to close what the run's commit settled: the open records of commits that were refused before it. None if there are
+/// none.
+#[must_use]
+pub fn settled_by_commit(state: &RunState) -> Option<(Vec<FeedbackId>, Closing)> {
+    let commit = state.terminal_commit()?;
+    let waits = |record: &&FeedbackRecord| {
+        COMMIT_REFUSALS.contains(&record.code.as_str())
+            && matches!(record.status, FeedbackStatus::Open | FeedbackStatus::Tasked)
+    };
+    let settled: Vec<FeedbackId> = state.feedback.values().filter(waits).map(|record| record.id.clone()).collect();
+    let kind = if commit.verifier.is_some() { "commit" } else { "checkpoint" };
+    (!settled.is_empty()).then(|| {
+        let closing = Closing {
+            resolution: Resolution::Resolved,
+            node: node::node_id(&state.run_id, kind, commit.id.as_str()),
+            message: Some(format!("what it was about was mended: the run is committed as {}", commit.id)),
+            evidence: Vec::new(),
+            artifacts: Vec::new(),
+            guidance: None,
+        };
+        (settled, closing)
+    })
 }
 
 /// The text of a record's correction task: what is wrong, what was asked, and how to close it.
@@ -231,3 +378,7 @@ pub fn correction(state: &RunState, record: &FeedbackRecord) -> String {
     ));
     text
 }
+
+#[cfg(test)]
+#[path = "feedback_tests.rs"]
+mod tests;

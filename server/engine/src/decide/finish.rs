@@ -84,6 +84,36 @@ pub fn commit_refused(state: &RunState, message: &str) -> Conclusion {
     Conclusion { status: RunStatus::Blocked, reason: Some(message.to_owned()), step: Some(last), stopped: None }
 }
 
+/// Why a run that nobody drives stands as it does: as its last drive said, or, where that could not say anything, what its
+/// record shows.
+#[must_use]
+pub fn standing(state: &RunState) -> Option<String> {
+    if state.status() == RunStatus::Complete {
+        return None;
+    }
+    match &state.ended {
+        Some(ended) => ended.reason.clone(),
+        None if state.unfinished => Some("interrupted: the server that drove it ended before the run did".to_owned()),
+        None if state.settings.is_none() => Some("planned, and not driven yet".to_owned()),
+        None => Some("a parked task is open again and waits to be run".to_owned()),
+    }
+}
+
+/// The command that carries a run on that nobody drives. None when nothing is left to do.
+#[must_use]
+pub fn next_step(state: &RunState) -> Option<String> {
+    if state.status() == RunStatus::Complete {
+        return None;
+    }
+    let waits = state.parked() > 0 && state.open_feedback() > 0;
+    let pending = state.planned() > state.completed() + state.parked();
+    Some(if waits && !(pending && state.ended.is_none()) {
+        format!("flowdrive feedback list {}", state.run_id)
+    } else {
+        format!("flowdrive resume {}", state.run_id)
+    })
+}
+
 fn parked(state: &RunState) -> Conclusion {
     let open = state.open_feedback();
     let tasks = if state.parked() == 1 {

@@ -27,6 +27,21 @@ pub fn due(state: &RunState) -> Option<JournalEvent> {
     })
 }
 
+/// What ends a loop before its last round.
+#[must_use]
+pub fn in_words(until: &LoopUntil) -> String {
+    match until {
+        LoopUntil::NoNewFindings(_) => "a round has no findings".to_owned(),
+        LoopUntil::FindingsBelow(severity) => format!("a round has no finding of {severity:?} or worse"),
+        LoopUntil::BudgetTarget(target) => format!("the run has spent {target} tokens"),
+        LoopUntil::Predicate(name) => match name.as_str() {
+            "no-new-findings" => "a round has no findings".to_owned(),
+            "single-round" => "one round is done".to_owned(),
+            other => format!("one round is done: the predicate {other:?} is not known"),
+        },
+    }
+}
+
 fn verdict(state: &RunState, round: &PhaseState, until: &LoopUntil) -> (bool, String) {
     let findings = || {
         let results = round.tasks.iter().filter_map(|place| state.tasks[*place].accepted.as_ref());

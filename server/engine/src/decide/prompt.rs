@@ -34,9 +34,15 @@ pub struct Briefing<'a> {
     pub guidance: Option<&'a str>,
 }
 
-/// The text of `input.md`.
+/// The text of `input.md`. Holds no NUL character, whatever earlier results and refusals quote: the text may be given to an
+/// agent by its command line.
 #[must_use]
 pub fn input(assignment: &Assignment, briefing: &Briefing<'_>) -> String {
+    let text = written(assignment, briefing);
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
+fn written(assignment: &Assignment, briefing: &Briefing<'_>) -> String {
     let Briefing { phase, requires_evidence, artifacts, earlier, in_full, refused, guidance } = *briefing;
     let mut text = String::with_capacity(assignment.prompt.len() + earlier.len() + 2_048);
     // Writing to a String cannot fail.

@@ -20,6 +20,7 @@ use flowdrive_protocol::outcome::Usage;
 use flowdrive_protocol::workflow::Sandbox;
 use serde_json::Value;
 
+use crate::accept::usage::count;
 use crate::model::outcome::AgentReport;
 
 /// What is added to a preset's prompt: the form a result must have. Wrappers add the like themselves.
@@ -168,9 +169,9 @@ fn text_at<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// The count at a JSON pointer.
+/// The count at a JSON pointer, in any form in which a count is known.
 fn count_at(value: &Value, pointer: &str) -> Option<u64> {
-    value.pointer(pointer)?.as_u64()
+    count(value.pointer(pointer)?)
 }
 
 /// A tool and what it is used on: `Read src/main.rs`.

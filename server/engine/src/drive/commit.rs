@@ -10,14 +10,11 @@ use super::Driver;
 use super::judge::OnDisk;
 use crate::EngineError;
 use crate::accept::{FileLookup, Files};
-use crate::decide::feedback;
+use crate::decide::feedback::{self, COMMIT_REFUSALS, COMMIT_RESULT_CHANGED, COMMIT_UNRESOLVABLE};
 use crate::decide::finish::step;
 use crate::model::journal::{AcceptedResult, Commit, JournalEvent, TERMINAL_REASON};
 use crate::model::state::RunState;
 use crate::store::worker::{ResultFile, look_at_result};
-
-const UNRESOLVABLE: &str = "commit-verifier-evidence-unresolvable";
-const RESULT_CHANGED: &str = "commit-verifier-result-changed";
 
 impl Driver {
     /// Commits the run, gated by its verdict where it has one. False when the gate refused: a feedback record then
@@ -28,7 +25,7 @@ impl Driver {
         let verifier = verdict.and_then(|place| state.verifier_node(place));
         let refusal = self.refusal(&state, verdict);
         let number = state.commits.len() + 1;
-        let of_gate = |record: &&FeedbackRecord| [UNRESOLVABLE, RESULT_CHANGED].contains(&record.code.as_str());
+        let of_gate = |record: &&FeedbackRecord| COMMIT_REFUSALS.contains(&record.code.as_str());
         let refusals: Vec<_> = state.feedback.values().filter(of_gate).collect();
         let known =
             |code: &str| refusals.iter().any(|record| record.code == code && record.status != FeedbackStatus::Resolved);
@@ -82,7 +79,7 @@ impl Driver {
                 listed(&changed),
                 state.run_id
             );
-            return Some((RESULT_CHANGED, message));
+            return Some((COMMIT_RESULT_CHANGED, message));
         }
         let result = verdict.and_then(|place| state.tasks[place].accepted.as_ref())?;
         let missing = unresolvable(&result.evidence, &OnDisk(&self.job.workspace));
@@ -91,7 +88,7 @@ impl Driver {
                 "the verdict cites files that are no longer there: {}. Restore them, or retry the verdict",
                 missing.join(", ")
             );
-            (UNRESOLVABLE, message)
+            (COMMIT_UNRESOLVABLE, message)
         })
     }
 }

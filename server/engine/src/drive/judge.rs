@@ -5,10 +5,11 @@ use std::hash::{BuildHasher, Hasher};
 
 use flowdrive_protocol::event::ResultSource;
 use flowdrive_protocol::feedback::FeedbackSource;
-use flowdrive_protocol::ids::WorkerId;
+use flowdrive_protocol::ids::{TaskId, WorkerId};
 use flowdrive_protocol::outcome::EvidenceKind;
 use flowdrive_protocol::run::{StepAction, StepStatus};
 use flowdrive_protocol::time::Timestamp;
+use flowdrive_protocol::workflow::Task;
 
 use super::Driver;
 use crate::EngineError;
@@ -34,6 +35,10 @@ impl Files for OnDisk<'_> {
             WorkspaceFile::Missing => FileLookup::Missing,
             WorkspaceFile::Outside => FileLookup::Outside,
         }
+    }
+
+    fn real(&self, path: &str) -> Option<String> {
+        self.0.real_path(path)
     }
 }
 
@@ -115,17 +120,7 @@ impl Driver {
         }
         let root = self.job.workspace.root();
         let worker_dir = folder.dir.strip_prefix(root).ok().map(|path| path.to_string_lossy().replace('\\', "/"));
-        let requirements = Requirements {
-            task_id: &id,
-            requires_evidence: spec.requires_evidence,
-            reviews_repo: spec.reviews_repo,
-            artifacts: &spec.artifacts,
-            roots: &[root.to_string_lossy().into_owned()],
-            worker_dir: worker_dir.as_deref(),
-        };
-        let judged = accept::parse::parse(&text)
-            .and_then(|parsed| accept::judge(&requirements, &parsed, &OnDisk(&self.job.workspace)));
-        let accepted = match judged {
+        let accepted = match weigh(&text, &id, &spec, worker_dir.as_deref(), &self.job.workspace) {
             Ok(accepted) => accepted,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -249,7 +244,7 @@ impl Driver {
                 let name = format!("{}-{number:04}", task_name(&id));
                 let fault = feedback::Fault {
                     code: &failure.code,
-                    message: &reason,
+                    message: &feedback::in_words(&id, worker, &reason),
                     stage: None,
                     source: failure.by_agent.then_some(FeedbackSource::PipelineRunner),
                     task: Some((&id, worker)),
@@ -271,6 +266,26 @@ impl Driver {
         }
         Ok(())
     }
+}
+
+/// Judges a result's text by what its task asks, and by the workspace as it is now. `worker_dir` is the attempt's own folder,
+/// relative to the workspace, where there is one yet.
+pub(crate) fn weigh(
+    text: &str,
+    task_id: &TaskId,
+    spec: &Task,
+    worker_dir: Option<&str>,
+    workspace: &Workspace,
+) -> Result<Accepted, Refusal> {
+    let requirements = Requirements {
+        task_id,
+        requires_evidence: spec.requires_evidence,
+        reviews_repo: spec.reviews_repo,
+        artifacts: &spec.artifacts,
+        roots: &[workspace.root().to_string_lossy().into_owned()],
+        worker_dir,
+    };
+    accept::judge(&requirements, &accept::parse::parse(text)?, &OnDisk(workspace))
 }
 
 /// Whether evidence that holds stands behind a result, as a whole or behind a finding.

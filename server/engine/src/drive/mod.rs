@@ -11,94 +11,39 @@ mod announce;
 pub(crate) mod cached;
 mod child;
 mod commit;
+mod finish;
 mod handle;
-mod judge;
+pub(crate) mod judge;
+mod mailbox;
 mod prepare;
 mod recover;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
-use flowdrive_protocol::SCHEMA_VERSION;
 use flowdrive_protocol::feedback::FeedbackRecord;
 use flowdrive_protocol::ids::{PhaseId, WorkerId};
-use flowdrive_protocol::method::ResolveFeedbackParams;
 use flowdrive_protocol::run::{DriveResult, Step, StepAction, StepStatus, StopMode};
 use flowdrive_protocol::time::Timestamp;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::EngineError;
 use crate::config::Agents;
-use crate::decide::feedback;
-use crate::decide::finish::{Conclusion, commit_refused, conclude, step};
+use crate::decide::finish::step;
 use crate::decide::next::{End, Next, Situation, iteration_bound, next};
-use crate::delegate::{Busy, Delegator, Permit, Usable};
+use crate::delegate::{Delegator, Permit, Usable};
 use crate::engine::EventSink;
 use crate::model::journal::{DriveSettings, JournalEvent};
-use crate::model::outcome::{Ending, HandleKind, Notice, Outcome};
 use crate::record::Record;
-use crate::resolve;
-use crate::store::{EndedLog, RunLock, StoreError, Workspace, host_name, stop};
-use crate::{EngineError, report};
+use crate::store::{EndedLog, RunLock, Workspace, host_name};
 use announce::Announcer;
 use prepare::{Capacity, Prepared};
 
 pub(crate) use child::child_run_id;
 pub use handle::Drive;
 pub(crate) use handle::Drives;
-
-/// How often the file through which other processes ask for a stop is looked at.
-const STOP_FILE_INTERVAL: Duration = Duration::from_millis(250);
-
-/// How long a drive that ended by a fault waits for the next of its agents to be gone. Far more than ending one takes: only a
-/// panic between a task's beginning and its agent's can leave one that never answers.
-const FAREWELL: Duration = Duration::from_secs(60);
-
-/// What reaches a drive from outside.
-pub(crate) enum Message {
-    /// An agent ended.
-    Settled {
-        /// Place of its task.
-        task: usize,
-        /// The attempt.
-        worker: WorkerId,
-        /// How it ended.
-        outcome: Box<Outcome>,
-    },
-    /// A sub-workflow's run cannot be written down: no fault of its task's.
-    ChildBroken {
-        /// Place of the task.
-        task: usize,
-        /// What happened.
-        fault: EngineError,
-    },
-    /// An agent told something that is written down.
-    Noticed {
-        /// Place of its task.
-        task: usize,
-        /// The attempt.
-        worker: WorkerId,
-        /// What it told.
-        notice: Notice,
-    },
-    /// An agent that could take no more may now be able to.
-    CapacityChanged,
-    /// A stop is asked for.
-    Stop {
-        /// How.
-        mode: StopMode,
-        /// By whom.
-        by: String,
-    },
-    /// A feedback record is to be closed.
-    Resolve {
-        /// How.
-        params: Box<ResolveFeedbackParams>,
-        /// Where the answer goes.
-        reply: tokio::sync::oneshot::Sender<Result<FeedbackRecord, EngineError>>,
-    },
-}
+pub(crate) use mailbox::Message;
 
 /// What a drive is made of.
 pub(crate) struct Job {
@@ -286,213 +231,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for something to happen, and takes all that did.
-    fn receive(&mut self, until: Option<Timestamp>) -> Vec<Message> {
-        let mut wait = STOP_FILE_INTERVAL;
-        if let Some(until) = until {
-            let millis = until.as_millis().saturating_sub(Timestamp::now().as_millis()).max(1);
-            wait = wait.min(Duration::from_millis(millis.unsigned_abs()));
-        }
-        let mut messages: Vec<Message> = self.job.mailbox.recv_timeout(wait).into_iter().collect();
-        messages.extend(self.job.mailbox.try_iter());
-        if let Some(mode) = stop::take_stop(&self.job.record.paths) {
-            messages.push(Message::Stop { mode, by: "another process".to_owned() });
-        }
-        messages
-    }
-
-    /// Has the mailbox told when an agent that refused may be able to take more. One watch at a time.
-    fn watch_capacity(&mut self, busy: Busy) {
-        if std::mem::replace(&mut self.watches_capacity, true) {
-            return;
-        }
-        let changed = self.job.delegator.limits().changed_since(&busy);
-        let (sender, kill) = (self.job.sender.clone(), self.kill.clone());
-        self.job.runtime.spawn(async move {
-            tokio::select! {
-                () = changed => { let _ = sender.send(Message::CapacityChanged); }
-                () = kill.cancelled() => {}
-            }
-        });
-    }
-
-    /// Writes down what arrived, hands it to the kernel, then judges the outcomes.
-    fn take(&mut self, messages: Vec<Message>) -> Result<(), EngineError> {
-        let mut outcomes = Vec::new();
-        let (mut broken, mut noted) = (None, 0);
-        // Kept where a fault half way leaves the rest: whoever abandons the drive has to see each agent's end.
-        self.unread.extend(messages);
-        while let Some(message) = self.unread.pop_front() {
-            match message {
-                Message::Settled { task, worker, outcome } => {
-                    noted += usize::from(is_noted(&outcome));
-                    if self.in_flight.get(&task) != Some(&worker) {
-                        continue;
-                    }
-                    self.in_flight.remove(&task);
-                    self.children.remove(&task);
-                    let id = self.job.record.state().tasks[task].id.clone();
-                    self.job.record.record(&JournalEvent::OutcomeRecorded {
-                        task: id,
-                        worker: worker.clone(),
-                        outcome: outcome.clone(),
-                    })?;
-                    outcomes.push((task, worker, outcome));
-                }
-                Message::ChildBroken { task, fault } => {
-                    // Nothing is recorded of it: the next drive finds the attempt open and carries the child on.
-                    self.in_flight.remove(&task);
-                    self.children.remove(&task);
-                    broken = Some(fault);
-                }
-                Message::Noticed { task, worker, notice } => self.note(task, worker, notice)?,
-                Message::CapacityChanged => self.watches_capacity = false,
-                Message::Stop { mode, by } => self.request_stop(mode, by)?,
-                Message::Resolve { params, reply } => {
-                    let answer = resolve::resolve(&mut self.job.record, &params);
-                    self.replies.push((reply, answer));
-                }
-            }
-        }
-        self.job.record.write()?;
-        if noted > 0 {
-            self.ended.recorded(noted);
-        }
-        for (task, worker, outcome) in outcomes {
-            self.judge(task, &worker, &outcome)?;
-        }
-        match broken {
-            Some(fault) => Err(fault),
-            None => Ok(()),
-        }
-    }
-
-    fn note(&mut self, task: usize, worker: WorkerId, notice: Notice) -> Result<(), StoreError> {
-        if self.in_flight.get(&task) != Some(&worker) {
-            return Ok(());
-        }
-        let id = self.job.record.state().tasks[task].id.clone();
-        match notice {
-            Notice::ProcessStarted(process) => {
-                self.job.record.record(&JournalEvent::ProcessStarted { task: id, worker, process })
-            }
-            Notice::Session(session) => {
-                self.job.record.record(&JournalEvent::SessionKnown { task: id, worker, session })
-            }
-            Notice::Activity(_) => Ok(()),
-        }
-    }
-
-    fn request_stop(&mut self, mode: StopMode, by: String) -> Result<(), StoreError> {
-        let stronger = match &self.stop {
-            None => true,
-            Some((StopMode::Graceful, _)) => mode == StopMode::Now,
-            Some((StopMode::Now, _)) => false,
-        };
-        if stronger {
-            self.job.record.record(&JournalEvent::StopRequested { mode, by: by.clone() })?;
-            self.children.values().for_each(|child| child.stop(mode, &by));
-            self.stop = Some((mode, by));
-        }
-        if mode == StopMode::Now {
-            self.kill.cancel();
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self, end: &End) -> Result<DriveResult, EngineError> {
-        let uncollected = feedback::uncollected(&self.job.record.state(), Timestamp::now());
-        for record in uncollected {
-            self.job.record.record(&JournalEvent::FeedbackOpened { record: Box::new(record) })?;
-        }
-        let state = self.job.record.state();
-        let by = self.stop.as_ref().map_or("client", |(_, by)| by.as_str());
-        let conclusion = match &self.refused_commit {
-            Some(message) => commit_refused(&state, message),
-            None => conclude(&state, end, by, self.committed),
-        };
-        drop(state);
-        let Conclusion { status, reason, step: last, stopped } = conclusion;
-        self.job.record.record(&JournalEvent::DriveFinished { status, reason: reason.clone() })?;
-        self.job.record.write()?;
-        // A drive that found nothing to do leaves a large run's files as they are.
-        let record = &self.job.record;
-        let current = record.report().is_some_and(|written| report::is_in_place(&record.paths, written));
-        if !current {
-            report::write(&mut self.job.record)?;
-        }
-        // Synced before the snapshot, which must never be ahead of the journal on disk.
-        let events = self.job.record.sync()?;
-        if !current {
-            self.job.record.save_snapshot()?;
-        }
-        self.ended.clear();
-        self.announcer.lifecycle(events);
-
-        let state = self.job.record.state();
-        let order: BTreeMap<usize, usize> = state
-            .phases
-            .iter()
-            .flat_map(|phase| &phase.tasks)
-            .enumerate()
-            .map(|(place, task)| (*task, place))
-            .collect();
-        let mut steps = std::mem::take(&mut self.steps);
-        steps.sort_by_key(|(task, step)| (order.get(task).copied().unwrap_or(usize::MAX), step.worker_id.clone()));
-        let needed: BTreeSet<_> = state
-            .tasks
-            .iter()
-            .enumerate()
-            .filter(|(_, task)| task.accepted.is_none())
-            .map(|(place, _)| state.spec(place).agent.as_ref().unwrap_or(&self.job.settings.agent))
-            .collect();
-        Ok(DriveResult {
-            schema_version: SCHEMA_VERSION,
-            run_id: state.run_id.clone(),
-            workflow_id: state.workflow.id.clone(),
-            status,
-            steps: steps.into_iter().map(|(_, step)| step).chain(last).collect(),
-            planned_workers: self.planned_at_start,
-            completed_workers: state.completed(),
-            parked_workers: state.parked(),
-            commit_id: state.terminal_commit().map(|commit| commit.id.clone()),
-            report_path: self.job.record.paths.report.to_string_lossy().into_owned(),
-            state_path: self.job.record.paths.state.to_string_lossy().into_owned(),
-            agent_configured: needed
-                .iter()
-                .all(|agent| self.job.agents.get(agent).is_ok_and(|agent| self.usable.fault(agent).is_none())),
-            reason,
-            stopped,
-        })
-    }
-
-    /// After a fault of the drive itself: ends the agents and waits until they are gone. What they did is in their
-    /// folders; the next drive finds their attempts open.
-    fn abandon(&mut self) {
-        self.kill.cancel();
-        self.children.values().for_each(|child| child.stop(StopMode::Now, "a fault of the parent run"));
-        for prepared in self.prepared.drain(..) {
-            self.in_flight.remove(&prepared.task());
-        }
-        while !self.in_flight.is_empty() {
-            let message = self.unread.pop_front().map_or_else(|| self.job.mailbox.recv_timeout(FAREWELL), Ok);
-            match message {
-                Ok(Message::Settled { task, .. } | Message::ChildBroken { task, .. }) => {
-                    self.in_flight.remove(&task);
-                }
-                Ok(Message::Resolve { reply, .. }) => drop(reply),
-                Ok(_) => {}
-                Err(_) => {
-                    tracing::error!(
-                        left = self.in_flight.len(),
-                        "agents that were ended do not say so; the next drive looks for them"
-                    );
-                    break;
-                }
-            }
-        }
-    }
-
     fn push_step(&mut self, task: usize, worker: &WorkerId, action: StepAction, status: StepStatus) -> &mut Step {
         let state = self.job.record.state();
         let mut made = step(&state, action, status);
@@ -505,9 +243,4 @@ impl Driver {
         let last = self.steps.len() - 1;
         &mut self.steps[last].1
     }
-}
-
-/// Whether an outcome comes from an agent, whose end was noted.
-fn is_noted(outcome: &Outcome) -> bool {
-    matches!(outcome.handle, HandleKind::Process | HandleKind::Endpoint) && outcome.ending != Ending::Interrupted
 }

@@ -17,6 +17,7 @@ use flowdrive_protocol::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::{Outcome, ProcessIdentity};
+use crate::workflow;
 
 /// The version of the journal's events. Raised when an older reader could misread them.
 pub const STATE_VERSION: u32 = 1;
@@ -388,6 +389,7 @@ pub fn client_events(event: &JournalEvent, state: &super::state::RunState, repor
             planned_workers: state.planned(),
             completed_workers: state.completed(),
             resumed: *resumed,
+            warnings: if *resumed { Vec::new() } else { workflow::slips(&state.workflow, &state.inputs) },
         }],
         J::PhaseStarted { phase, width } => state
             .phases

@@ -118,12 +118,12 @@ impl Counts {
     /// Counts an attempt's outcome.
     fn count_outcome(&mut self, agent: &AgentName, outcome: &Outcome) {
         let tokens = outcome.report.usage.as_ref().map_or(0, Usage::spent);
-        self.tokens += tokens;
+        self.tokens = self.tokens.saturating_add(tokens);
         // A sub-workflow's tokens are those of other agents.
         if tokens > 0 && matches!(outcome.handle, HandleKind::Process | HandleKind::Endpoint) {
             self.count_agent(agent, |used| {
                 used.reported += 1;
-                used.tokens += tokens;
+                used.tokens = used.tokens.saturating_add(tokens);
             });
         }
     }

@@ -8,6 +8,7 @@ use flowdrive_protocol::outcome::{Classification, Evidence, Finding, Severity};
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
 
+use crate::decide::feedback;
 use crate::model::journal::AttestationStatus;
 use crate::model::outcome::Ending;
 use crate::model::state::{Attempt, RunState, TaskState, Verdict};
@@ -70,6 +71,14 @@ pub(super) fn altered(tasks: &[TaskId]) -> (String, Vec<String>) {
 /// Tasks in the order of their phases.
 pub(super) fn ordered(state: &RunState) -> impl Iterator<Item = &TaskState> {
     state.phases.iter().flat_map(|phase| &phase.tasks).map(|place| &state.tasks[*place])
+}
+
+/// Why a task is parked, and what to do about it, in words.
+pub(super) fn why_parked(task: &TaskState) -> String {
+    match (&task.refusal, task.attempts.last()) {
+        (Some(refused), Some(attempt)) => feedback::in_words(&task.id, &attempt.worker, &refused.reason),
+        (refused, _) => refused.as_ref().map(|refused| refused.reason.clone()).unwrap_or_default(),
+    }
 }
 
 /// Feedback that waits for a person.

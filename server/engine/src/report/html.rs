@@ -185,8 +185,7 @@ fn parked(page: &mut Page, state: &RunState) {
     }
     page.put(format_args!("<section><h2>Parked <small>{}</small></h2><ul class=\"parked\">", state.parked()));
     for task in facts::ordered(state).filter(|task| task.status == TaskStatus::Failed) {
-        let why = task.refusal.as_ref().map_or("", |refused| refused.reason.as_str());
-        page.put(format_args!("<li><code>{}</code><pre>{}</pre></li>", task.id, Text(why)));
+        page.put(format_args!("<li><code>{}</code><pre>{}</pre></li>", task.id, Text(&facts::why_parked(task))));
     }
     page.put(format_args!("</ul>"));
     for record in &open {

@@ -152,18 +152,16 @@ fn parked(page: &mut Page, state: &RunState) {
     }
     page.line(format_args!("## Parked\n"));
     for task in facts::ordered(state).filter(|task| task.status == TaskStatus::Failed) {
-        let why = task.refusal.as_ref().map_or("", |refused| refused.reason.as_str());
-        page.line(format_args!("- `{}`: {}", task.id, inline(why)));
+        let why = facts::why_parked(task);
+        page.line(format_args!("- `{}`: {}", task.id, inline(&why)));
     }
     if !open.is_empty() {
         page.line(format_args!("\nWaiting for a person:\n"));
         for record in &open {
-            page.line(format_args!(
-                "- `{}` ({}): {}",
-                record.id,
-                record.classification.as_str(),
-                inline(&record.message)
-            ));
+            // What a parked task's record says was said above.
+            let told = record.task_id.as_ref().is_some_and(|task| state.task_by_id(task).is_some());
+            let message = if told { String::new() } else { format!(": {}", inline(&record.message)) };
+            page.line(format_args!("- `{}` ({}){message}", record.id, record.classification.as_str()));
         }
         let first = &open[0].id;
         page.line(format_args!(

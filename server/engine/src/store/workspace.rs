@@ -187,6 +187,14 @@ impl Workspace {
         self.resolve(relative).is_ok()
     }
 
+    /// Where a path inside the workspace leads once links are followed: relative to the workspace, with `/` between parts.
+    #[must_use]
+    pub fn real_path(&self, relative: &str) -> Option<String> {
+        let path = self.resolve(relative).ok()?;
+        let inside = path.strip_prefix(&self.root).ok()?;
+        Some(inside.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/"))
+    }
+
     /// The real path of something that exists inside the workspace.
     fn resolve(&self, relative: &str) -> Result<PathBuf, WorkspaceFile> {
         if relative.is_empty() || relative.contains('\0') {

@@ -1,5 +1,6 @@
 //! A run as clients see it: pure functions from the state to the shapes of the protocol.
 
+mod forecast;
 pub mod preview;
 
 use flowdrive_protocol::SCHEMA_VERSION;
@@ -7,6 +8,7 @@ use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::run::{PhaseView, RunSummary, RunView, TaskStatus, TaskView};
 
+use crate::decide::finish;
 use crate::model::state::RunState;
 use crate::store::RunPaths;
 
@@ -25,6 +27,8 @@ pub fn summary(state: &RunState, driving: bool) -> RunSummary {
         parked_workers: state.parked(),
         open_feedback: state.open_feedback(),
         driving,
+        reason: if driving { None } else { finish::standing(state) },
+        next: if driving { None } else { finish::next_step(state) },
     }
 }
 

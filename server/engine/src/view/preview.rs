@@ -1,45 +1,47 @@
 //! What a drive would do first, and with what.
 
+use std::collections::BTreeMap;
+
 use flowdrive_protocol::SCHEMA_VERSION;
 use flowdrive_protocol::ids::{AgentName, RunId};
 use flowdrive_protocol::run::{
-    CacheState, CacheVerdict, DrivePreview, NextAction, PlannedPhase, PlannedTask, TaskStatus,
+    CacheState, CacheVerdict, DrivePreview, NextAction, PlannedLoop, PlannedPhase, PlannedSubWorkflow, PlannedTask,
+    TaskStatus,
 };
 
-use std::collections::BTreeMap;
-
-use crate::config::Agents;
-use crate::decide::budget;
+use super::forecast::Forecast;
 use crate::decide::next::runnable_phase;
 use crate::decide::next::width;
-use crate::delegate::{Delegator, Usable};
-use crate::drive::cached::lookup;
-use crate::model::journal::DriveSettings;
+use crate::decide::{budget, looping};
+use crate::delegate::Usable;
+use crate::drive::cached::{Lookup, Nested};
 use crate::model::state::{PhaseState, RunState};
+use crate::store::Workspace;
+use crate::workflow;
 
 /// Previews a run, or one that would be planned. `driver` names the process that drives it now, if any. Of the plan's
 /// tasks, `limit` from `offset` on are told.
 #[must_use]
-pub fn preview(
+pub(crate) fn preview(
     state: &RunState,
     planned: bool,
-    settings: &DriveSettings,
-    agents: &Agents,
-    delegator: &Delegator,
+    lookup: Lookup<'_>,
+    workspace: &Workspace,
     driver: Option<String>,
     (offset, limit): (usize, usize),
 ) -> DrivePreview {
+    let Lookup { settings, agents, delegator } = lookup;
     let usable = Usable::new(delegator.clone());
     let agent_of = |place: usize| state.spec(place).agent.as_ref().unwrap_or(&settings.agent);
+    let unusable = |name: &AgentName| match agents.get(name) {
+        Ok(agent) => usable.fault(agent).map(|reason| format!("agent {name} cannot be used: {reason}")),
+        Err(fault) => Some(fault.to_string()),
+    };
     let missing = |place: usize| {
         if state.spec(place).sub_workflow.is_some() {
             return None;
         }
-        let name = agent_of(place);
-        match agents.get(name) {
-            Ok(agent) => usable.fault(agent).map(|reason| format!("agent {name} cannot be used: {reason}")),
-            Err(fault) => Some(fault.to_string()),
-        }
+        unusable(agent_of(place))
     };
     let left = |place: &usize| state.tasks[*place].status != TaskStatus::Completed;
     // A large run has few agents.
@@ -82,11 +84,34 @@ pub fn preview(
     };
     // Redacting a command line costs more than all else here, and most tasks share theirs.
     let mut described: BTreeMap<(AgentName, Option<String>, &'static str), String> = BTreeMap::new();
-    let mut planned_task = |place: &usize| {
+    let mut forecast = Forecast::new(state, lookup, workspace);
+    // Many tasks may name the same one.
+    let mut nested: BTreeMap<&str, Result<PlannedSubWorkflow, String>> = BTreeMap::new();
+    let mut planned_task = |phase: usize, place: &usize| {
         let (spec, name) = (state.spec(*place), agent_of(*place));
         // A task that is a workflow of its own starts no agent.
         let agent = agents.get(name).ok().filter(|_| spec.sub_workflow.is_none());
-        let off = CacheState { state: CacheVerdict::Off, reason: None };
+        let off = CacheState { state: CacheVerdict::Off, reason: None, depends_on: None };
+        let inner = spec.sub_workflow.as_ref().map(|sub| {
+            nested.entry(&sub.id).or_insert_with(|| {
+                let nested = Nested::of(sub, workspace.root())?;
+                Ok(PlannedSubWorkflow {
+                    id: sub.id.clone(),
+                    title: nested.workflows.first().map(|outer| outer.title.clone()).unwrap_or_default(),
+                    tasks: u32::try_from(nested.tasks().count()).unwrap_or(u32::MAX),
+                    agents: nested.agents(&settings.agent).into_iter().collect(),
+                })
+            })
+        });
+        let mut blockers: Vec<String> = missing(*place).into_iter().collect();
+        match inner.as_deref() {
+            Some(Err(fault)) => blockers.push(fault.clone()),
+            Some(Ok(inner)) => blockers.extend(inner.agents.iter().filter_map(unusable)),
+            None => {}
+        }
+        if !left(place) {
+            blockers.clear();
+        }
         PlannedTask {
             id: state.tasks[*place].id.clone(),
             status: state.tasks[*place].status,
@@ -97,11 +122,9 @@ pub fn preview(
                 let known = described.entry((name.clone(), model.map(str::to_owned), spec.sandbox.as_str()));
                 Some(known.or_insert_with(|| delegator.describe(agent, model, spec.sandbox)).clone())
             }),
-            cache: match agent.filter(|_| left(place)) {
-                Some(agent) => lookup(state, *place, settings, agent, delegator).map_or(off, |(told, _)| told),
-                None => off,
-            },
-            blockers: missing(*place).into_iter().filter(|_| left(place)).collect(),
+            cache: Some(*place).filter(left).and_then(|place| forecast.of(phase, place)).unwrap_or(off),
+            sub_workflow: inner.and_then(|inner| inner.as_ref().ok()).cloned(),
+            blockers,
         }
     };
     let open = state.planned() - state.completed() - state.parked();
@@ -126,18 +149,31 @@ pub fn preview(
         next_phase: next.map(|place| state.tasks[place].phase.clone()),
         agent_configured,
         blockers,
+        warnings: workflow::slips(&state.workflow, &state.inputs),
         plan: state
             .phases
             .iter()
-            .map(|phase| PlannedPhase {
+            .enumerate()
+            .map(|(place, phase)| PlannedPhase {
                 id: phase.id.clone(),
                 title: phase.title.clone(),
                 mode: phase.mode,
                 width: width(state, phase, settings),
                 status: phase.status(),
                 total_tasks: u32::try_from(phase.tasks.len()).unwrap_or(u32::MAX),
-                tasks: phase.tasks[page(phase)].iter().map(&mut planned_task).collect(),
+                looping: planned_loop(state, phase),
+                tasks: phase.tasks[page(phase)].iter().map(|task| planned_task(place, task)).collect(),
             })
             .collect(),
     }
+}
+
+fn planned_loop(state: &RunState, phase: &PhaseState) -> Option<PlannedLoop> {
+    let (round, spec) = (phase.looping.as_ref()?, state.loop_spec(phase)?);
+    Some(PlannedLoop {
+        round: round.round,
+        max_rounds: spec.max_rounds.get(),
+        until: looping::in_words(&spec.until),
+        decided: round.decided,
+    })
 }

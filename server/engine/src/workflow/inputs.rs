@@ -38,6 +38,10 @@ pub fn plan_inputs(
             }
             _ => continue,
         };
+        if holds_nul(value) {
+            faults.push(format!("Input {name}: {NUL}"));
+            continue;
+        }
         match coerce(spec, value, &|path| place::existing_inside(workspace, path)) {
             Ok(value) if spec.required && is_blank(spec, &value) => {
                 faults.push(format!("Missing required input: {name} (it was given, but empty)"));
@@ -90,8 +94,26 @@ fn whole_placeholder(template: &str) -> Option<&str> {
     (template.len() == name.len() + 4).then_some(name)
 }
 
+/// What is said of a text that holds a NUL character.
+pub(crate) const NUL: &str =
+    "holds a NUL character (U+0000), which no program can be given on its command line; take it out";
+
+/// Whether a NUL character is anywhere in a value. Prompts are made of it, and they may go to an agent by its command line:
+/// found there, it would fail each attempt alike.
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(values) => values.iter().any(holds_nul),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || holds_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 /// Whether a default has the type its input asks for. Looks at no files.
 pub(super) fn check_default(spec: &InputSpec, value: &Value) -> Result<(), String> {
+    if holds_nul(value) {
+        return Err(NUL.to_owned());
+    }
     coerce(spec, value, &|path| place::lexically_inside(path).map(|()| path.to_owned())).map(drop)
 }
 

@@ -6,7 +6,7 @@ use flowdrive_protocol::ids::MAX_ID_BYTES;
 use flowdrive_protocol::workflow::{InputSpec, LoopUntil, Phase, Task, Workflow};
 
 use super::document::{Document, Fault, FieldPath, did_you_mean, listed};
-use super::inputs::check_default;
+use super::inputs::{NUL, check_default};
 use super::place::lexically_inside;
 use super::render::placeholders;
 
@@ -174,9 +174,18 @@ impl Rules<'_> {
                 self.fault(&path.key("artifacts").at(index), reason);
             }
         }
+        // All that can come to an agent's command line.
+        for (field, text) in [("prompt", Some(&task.prompt)), ("model", task.model.as_ref())] {
+            if text.is_some_and(|text| text.contains('\0')) {
+                self.fault(&path.key(field), NUL);
+            }
+        }
         self.placeholders(&task.prompt, &path.key("prompt"));
         if let Some(sub) = &task.sub_workflow {
             for (name, template) in &sub.inputs {
+                if template.contains('\0') {
+                    self.fault(&path.key("subWorkflow").key("inputs").key(name.as_str()), NUL);
+                }
                 self.placeholders(template, &path.key("subWorkflow").key("inputs").key(name.as_str()));
             }
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use flowdrive_protocol::method::{DoctorParams, DoctorResult, ListWorkflowsParams, ListWorkflowsResult, PreviewParams};
-use flowdrive_protocol::run::{CacheVerdict, DrivePreview, NextAction};
+use flowdrive_protocol::run::{CacheVerdict, DrivePreview, NextAction, PlannedTask};
 
 use super::args::{PlaceArgs, PreviewArgs};
 use super::drive;
@@ -88,11 +88,27 @@ fn preview_text(preview: &DrivePreview, paint: Paint) -> String {
     for blocker in &preview.blockers {
         let _ = writeln!(text, "{}: {}", paint.tone("blocker", Tone::Bad), format::clean(blocker));
     }
+    for warning in &preview.warnings {
+        let _ = writeln!(text, "{}: {}", paint.tone("warning", Tone::Warn), format::clean(warning));
+    }
+    for phase in &preview.plan {
+        let Some(looping) = &phase.looping else { continue };
+        let decided = if looping.decided { ", decided" } else { "" };
+        let _ = writeln!(
+            text,
+            "loop: phase {}, round {} of at most {}{decided}; it ends before that when {}",
+            phase.id,
+            looping.round,
+            looping.max_rounds,
+            format::clean(&looping.until),
+        );
+    }
     let mut table = Table::new(&["phase", "task", "status", "agent", "cache", "invocation"]);
     for phase in &preview.plan {
         for task in &phase.tasks {
             let cache = match task.cache.state {
                 CacheVerdict::Off => "-".to_owned(),
+                CacheVerdict::Miss if task.cache.depends_on.is_some() => "depends".to_owned(),
                 verdict => format::wire(&verdict),
             };
             table.row([
@@ -101,7 +117,7 @@ fn preview_text(preview: &DrivePreview, paint: Paint) -> String {
                 (format::wire(&task.status), format::task_tone(task.status)),
                 (task.agent.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string), Tone::Plain),
                 (cache, Tone::Plain),
-                (task.invocation.as_deref().map_or_else(String::new, |line| format::clip(line, 100)), Tone::Dim),
+                (invocation(task), Tone::Dim),
             ]);
         }
     }
@@ -132,6 +148,13 @@ fn blockers(preview: &DrivePreview) -> Vec<(&str, Vec<&str>)> {
         }
     }
     all
+}
+
+fn invocation(task: &PlannedTask) -> String {
+    let line = task.invocation.as_deref().map_or_else(String::new, |line| format::clip(line, 100));
+    let Some(inner) = &task.sub_workflow else { return line };
+    let agents: Vec<&str> = inner.agents.iter().map(AsRef::as_ref).collect();
+    format!("{line}: {} for {}", format::count(inner.tasks, "task"), format::clip(&agents.join(", "), 60))
 }
 
 pub(crate) async fn workflows(args: PlaceArgs) -> Result<u8, CliError> {

@@ -105,9 +105,15 @@ impl Tally {
 fn line(event: &Event, paint: Paint) -> Option<String> {
     let entry = |tone, word: &str, rest: String| Some(format!("{} {rest}", paint.tone(&format!("{word:>8}"), tone)));
     match event {
-        Event::RunStarted { title, planned_workers, completed_workers, resumed, .. } => {
+        Event::RunStarted { title, planned_workers, completed_workers, resumed, warnings, .. } => {
             let title = format::clip(title, 80);
             let tasks = format::count(*planned_workers, "task");
+            if !warnings.is_empty() {
+                let begun = entry(Tone::Bold, "driving", format!("{title}: {tasks}"));
+                let told =
+                    warnings.iter().filter_map(|warning| entry(Tone::Warn, "warning", format::clean(warning).into()));
+                return Some(begun.into_iter().chain(told).collect::<Vec<_>>().join("\n"));
+            }
             if *resumed {
                 entry(Tone::Bold, "resuming", format!("{title}: {completed_workers} of {tasks} accepted"))
             } else {
@@ -157,7 +163,9 @@ fn line(event: &Event, paint: Paint) -> Option<String> {
             };
             entry(Tone::Warn, "stopping", format!("{how}, asked by {}", format::clean(by)))
         }
-        Event::TaskDispatched { task_id, cache: Some(CacheState { state: CacheVerdict::Miss, reason }), .. } => {
+        Event::TaskDispatched {
+            task_id, cache: Some(CacheState { state: CacheVerdict::Miss, reason, .. }), ..
+        } => {
             let why = reason.as_deref().unwrap_or("nothing fits");
             entry(Tone::Dim, "anew", format::clip(&format!("{task_id}: {}", format::clean(why)), LINE))
         }

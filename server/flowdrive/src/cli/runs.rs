@@ -19,6 +19,9 @@ use super::table::Table;
 /// Runs and tasks fetched at once.
 const PAGE: NonZeroU32 = NonZeroU32::new(1000).unwrap();
 
+/// Runs of a list of which it is said what to do next.
+const NEXT_SHOWN: usize = 3;
+
 /// Why a text names nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Miss {
@@ -120,6 +123,13 @@ pub(crate) async fn list(args: RunsArgs) -> Result<u8, CliError> {
             let _ = writeln!(text, "No runs in {}. Start one with `flowdrive drive WORKFLOW`.", session.workspace);
         } else {
             text.push_str(&runs_table(&result.runs, Timestamp::now()).render(paint));
+            // Of the newest that are not done: what is typed most often after this list.
+            for run in result.runs.iter().filter(|run| run.next.is_some()).take(NEXT_SHOWN) {
+                let reason =
+                    run.reason.as_deref().map_or_else(String::new, |why| format!("  ({})", format::clip(why, 100)));
+                let next = run.next.as_deref().unwrap_or_default();
+                let _ = writeln!(text, "next: {}{reason}", paint.tone(next, Tone::Bold));
+            }
         }
         let hidden = u64::from(result.total).saturating_sub(result.runs.len() as u64 + result.unreadable.len() as u64);
         if hidden > 0 && !result.runs.is_empty() {
@@ -190,6 +200,12 @@ fn view_text(view: &RunView, report: &str, now: Timestamp, paint: Paint) -> Stri
     for (name, value) in &view.inputs {
         let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let _ = writeln!(text, "{name}: {}", format::clip(&shown, 100));
+    }
+    if let Some(reason) = &run.reason {
+        let _ = writeln!(text, "reason: {}", format::clean(reason));
+    }
+    if let Some(next) = &run.next {
+        let _ = writeln!(text, "next: {}", paint.tone(next, Tone::Bold));
     }
     let _ = writeln!(text, "report: {report}\n");
     let mut table = Table::new(&["task", "status", "tries", "agent", "took", "findings", "result"]);

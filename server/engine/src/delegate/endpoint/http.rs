@@ -324,12 +324,29 @@ fn lost(error: &reqwest::Error, url: &Url) -> Fault {
             "; if that is the endpoint you mean, name the certificates to trust in `caFile` of the agent, or in SSL_CERT_FILE",
         );
         Kind::Error
+    } else if let Some(hint) = other_scheme(url, &message) {
+        message.push_str(hint);
+        Kind::Error
     } else if passing {
         Kind::Unreachable
     } else {
         Kind::Error
     };
     Fault { kind, message, wait: None }
+}
+
+/// What to say when one side speaks TLS and the other does not: the library's words for that name neither.
+fn other_scheme(url: &Url, message: &str) -> Option<&'static str> {
+    let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    match url.scheme() {
+        "https" if says(&["corrupt message", "InvalidContentType", "wrong version number"]) => {
+            Some("; what listens there does not speak TLS: should the URL begin with http:// instead?")
+        }
+        "http" if says(&["invalid HTTP version", "invalid HTTP status", "HTTP/0.9"]) => {
+            Some("; what listens there does not answer in HTTP: should the URL begin with https:// instead?")
+        }
+        _ => None,
+    }
 }
 
 /// The innermost cause, which unlike the outer ones names no URL.

@@ -184,3 +184,42 @@ fn odd_lines_harm_nothing() {
         assert_eq!(parsed.result, None, "{preset:?}");
     }
 }
+
+#[test]
+fn every_stream_reads_counts_in_every_form() {
+    const MOST: u64 = 9_007_199_254_740_991;
+    // The event that tells of usage, and where the count goes in it.
+    let streams = [
+        (
+            Preset::Claude,
+            r#"{"type":"result","subtype":"success","result":"x","usage":{"input_tokens":N,"output_tokens":1}}"#,
+        ),
+        (Preset::Codex, r#"{"type":"turn.completed","usage":{"input_tokens":N,"output_tokens":1}}"#),
+        (Preset::Gemini, r#"{"type":"result","status":"success","stats":{"input_tokens":N,"output_tokens":1}}"#),
+        (Preset::Opencode, r#"{"type":"step_finish","part":{"tokens":{"input":N,"output":1}}}"#),
+    ];
+    for (preset, event) in streams {
+        for (written, wanted) in [
+            ("7", Some(7)),
+            ("7.0", Some(7)),
+            ("6.2", Some(7)),
+            ("\"7\"", Some(7)),
+            ("9007199254740992", Some(MOST)),
+            ("18446744073709551615", Some(MOST)),
+            ("184467440737095516150", Some(MOST)),
+            ("1e300", Some(MOST)),
+            ("\"1e300\"", Some(MOST)),
+            ("-1", None),
+            ("null", None),
+            ("\"many\"", None),
+        ] {
+            let (_, parsed) = run(preset, &[&event.replace('N', written)]);
+            let usage = parsed.report.usage.unwrap();
+            assert_eq!((usage.input_tokens, usage.output_tokens), (wanted, Some(1)), "{preset:?}: {written}");
+        }
+        // Many of the largest do not run over.
+        let most = event.replace('N', "1e300");
+        let (_, parsed) = run(preset, &[most.as_str(); 4]);
+        assert!(parsed.report.usage.unwrap().spent() >= MOST, "{preset:?}");
+    }
+}

@@ -363,3 +363,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_nul_in_what_reaches_a_command_line_is_a_fault() {
+    let document = |task: serde_json::Value, default: &str| {
+        json!({ "schemaVersion": 1, "id": "w", "title": "W", "inputs": { "q": { "type": "string", "default": default } },
+            "phases": [{ "id": "p", "tasks": [task] }] })
+    };
+    for (task, default, field) in [
+        (json!({ "id": "t", "prompt": "a\u{0}b" }), "", "phases[0].tasks[0].prompt"),
+        (json!({ "id": "t", "prompt": "x", "model": "m\u{0}" }), "", "phases[0].tasks[0].model"),
+        (json!({ "id": "t", "prompt": "x" }), "\u{0}", "inputs.q.default"),
+        (
+            json!({ "id": "t", "prompt": "x", "subWorkflow": { "id": "quick-survey", "inputs": { "question": "\u{0}" } } }),
+            "",
+            "phases[0].tasks[0].subWorkflow.inputs.question",
+        ),
+    ] {
+        let found = faults(load_inline(document(task, default)));
+        assert!(
+            found.iter().any(|(at, _, message)| at == field && message.contains("NUL character")),
+            "{field}: {found:?}"
+        );
+    }
+}

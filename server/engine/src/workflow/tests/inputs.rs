@@ -104,3 +104,24 @@ proptest! {
         prop_assert_eq!(once, twice);
     }
 }
+
+#[test]
+fn a_nul_is_refused_at_the_door_wherever_it_is() {
+    let workspace = workspace();
+    let refused = |value| plan_inputs(&workflow(), &given(value), workspace.path()).unwrap_err().faults;
+    for (value, input) in [
+        (json!({ "question": "a\u{0}b" }), "question"),
+        (json!({ "question": "q", "where": ["src", "src\u{0}"] }), "where"),
+        (json!({ "question": "q", "tags": "\u{0}" }), "tags"),
+        (json!({ "question": "q", "data": { "a": [1, "x\u{0}"] } }), "data"),
+        (json!({ "question": "q", "data": { "a\u{0}": 1 } }), "data"),
+    ] {
+        let faults = refused(value.clone());
+        assert!(
+            faults.len() == 1 && faults[0].starts_with(&format!("Input {input}: holds a NUL character")),
+            "{value}: {faults:?}"
+        );
+    }
+    // Other control characters can be passed on.
+    assert!(plan_inputs(&workflow(), &given(json!({ "question": "a\u{1}\u{1b}b\n" })), workspace.path()).is_ok());
+}
