@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use flowdrive_protocol::config::{Preset, StdinMode};
@@ -14,6 +13,7 @@ use super::DelegatorOptions;
 use super::delegator::{Shared, Stops};
 use super::draft::Draft;
 use super::env::{self, AgentEnv};
+use super::launch::Launch;
 use super::placeholders::{self, Values};
 use super::presets::{self, Parser};
 use super::stderr::{Stderr, last_line};
@@ -146,26 +146,18 @@ async fn start(
         })?),
         None => None,
     };
+    let launch = Launch {
+        path: &path,
+        name,
+        args: &argv[1..],
+        vars: &agent_env.vars,
+        marker,
+        dir: &assignment.workspace,
+        stdin: stdin.as_ref(),
+    };
     let mut tries = 0;
     loop {
-        let mut command = Command::new(&path);
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::arg0(&mut command, name);
-        command
-            .args(&argv[1..])
-            .env_clear()
-            .envs(&agent_env.vars)
-            .env(env::MARKER, marker)
-            .current_dir(&assignment.workspace)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let input = stdin.as_ref().map(File::try_clone).transpose();
-        command.stdin(match input {
-            Ok(Some(file)) => Stdio::from(file),
-            Ok(None) => Stdio::null(),
-            Err(error) => return Err(program::explain(&error, &path, &assignment.workspace)),
-        });
-        match shared.spawner.spawn(command).await {
+        match shared.spawner.spawn(&launch).await {
             Ok(started) => return Ok(started),
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
                 tries += 1;

@@ -161,11 +161,12 @@ impl Delegator {
         let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
         let outer = options.parent_env.get(env::MARKER).map(|outer| format!("{outer}/")).unwrap_or_default();
         let tasks = TaskTracker::new();
+        let spawner = Spawner::new().map_err(DelegateError::NoThread)?;
         let shared = Shared {
             redactor: Arc::new(Redactor::new(&options.parent_env)),
             clients: endpoint::Clients::default(),
-            spawner: Spawner::new().map_err(DelegateError::NoThread)?,
-            sweeper: Sweeper::new(tasks.clone()),
+            sweeper: Sweeper::new(tasks.clone(), &spawner),
+            spawner,
             limits: Limits::new(options.max_concurrent),
             tasks,
             stop: CancellationToken::new(),

@@ -5,6 +5,7 @@
 //!
 //! Must not: retry a delegation. A poll is asked again when it failed in passing, since the job behind it goes on.
 
+mod clients;
 mod http;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-pub(super) use self::http::Clients;
+pub(super) use self::clients::Clients;
 use self::http::{Call, Fault, Http, said};
 use super::delegator::{Shared, Stops};
 use super::draft::Draft;

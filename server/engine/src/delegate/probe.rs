@@ -5,17 +5,18 @@
 //! installed programs, and no more than an argument to somebody's script.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::activity::strip_controls;
 use super::delegator::Shared;
-use super::env::{self, AgentEnv};
+use super::env::AgentEnv;
+use super::launch::Launch;
 use super::os::{Exit, NEUTRAL_FOLDER};
+use super::pipes::{Pipes, Read};
 use super::program;
-use super::supervise::{KILL_WAIT, Leader, Pipes, Read};
+use super::supervise::{KILL_WAIT, Leader};
 
 /// How long a program may take to say its version.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,20 +33,19 @@ const LONGEST: usize = 100;
 /// In words: why there is no version.
 pub(super) async fn version(shared: &Shared, path: &Path, agent_env: &AgentEnv) -> Result<String, String> {
     let marker = shared.next_marker();
-    let mut command = Command::new(path);
-    command
-        .arg("--version")
-        .env_clear()
-        .envs(&agent_env.vars)
-        .env(env::MARKER, &marker)
+    let launch = Launch {
+        path,
+        name: &path.to_string_lossy(),
+        args: &["--version".to_owned()],
+        vars: &agent_env.vars,
+        marker: &marker,
         // Not the workspace: a project's own settings have no part in what is installed.
-        .current_dir(NEUTRAL_FOLDER)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        dir: Path::new(NEUTRAL_FOLDER),
+        stdin: None,
+    };
     let started = shared
         .spawner
-        .spawn(command)
+        .spawn(&launch)
         .await
         .map_err(|error| program::explain(&error, path, Path::new(NEUTRAL_FOLDER)).0)?;
     let identity = started.identity(marker);

@@ -5,25 +5,21 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Throttle;
 use super::delegator::Stops;
 use super::linger::Linger;
-use super::os::{Exit, Started, Sweeper, Tree};
+use super::os::{Child, Exit, Started, Sweeper, Tree};
+use super::pipes::{Pipes, Read};
 use super::stderr::Stderr;
 use super::stdout::{Fault, Printed, Stdout};
 use super::teller::Teller;
 use crate::model::outcome::ProcessIdentity;
-
-/// Size of one read from a pipe.
-const CHUNK: usize = 64 * 1024;
 
 /// How long a process may take to be gone after `SIGKILL` before it counts as stuck.
 pub(super) const KILL_WAIT: Duration = Duration::from_secs(10);
@@ -113,6 +109,7 @@ impl Leader {
 
     /// Waits for its end, which has come or is certain.
     pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
+        self.tree.let_leader_go();
         let status = self.child.wait();
         self.reaped = true;
         status
@@ -123,6 +120,7 @@ impl Drop for Leader {
     fn drop(&mut self) {
         if !self.reaped {
             self.tree.kill();
+            self.tree.let_leader_go();
             // Not waited for long: this may run on a thread that must not block.
             let _ = self.child.try_wait();
         }
@@ -303,7 +301,7 @@ impl Running<'_> {
         self.last_output = Instant::now();
         match read {
             Read::Out(len) => {
-                let news = self.stdout.push(&self.pipes.out_chunk[..len]).await;
+                let news = self.stdout.push(self.pipes.out(len)).await;
                 if let Some(session) = news.session {
                     self.teller.session(session);
                 }
@@ -311,7 +309,7 @@ impl Running<'_> {
                 news.fault
             }
             Read::Err(len) => {
-                let activity = self.stderr.push(&self.pipes.err_chunk[..len]).await;
+                let activity = self.stderr.push(self.pipes.err(len)).await;
                 self.tell_activity(activity);
                 None
             }
@@ -328,81 +326,6 @@ impl Running<'_> {
         if let Some(line) = due {
             self.teller.activity(line);
         }
-    }
-}
-
-/// Both outputs of an agent.
-#[derive(Debug)]
-pub(super) struct Pipes {
-    out: Option<ChildStdout>,
-    err: Option<ChildStderr>,
-    out_chunk: Box<[u8]>,
-    err_chunk: Box<[u8]>,
-}
-
-/// What a read brought: how many bytes are in that output's chunk.
-#[derive(Debug)]
-pub(super) enum Read {
-    /// Standard output.
-    Out(usize),
-    /// Standard error.
-    Err(usize),
-    /// One of them is closed.
-    Closed,
-}
-
-impl Pipes {
-    /// Those of a child started with both piped.
-    pub(super) fn of(child: &mut Child) -> io::Result<Self> {
-        Ok(Self {
-            out: child.stdout.take().map(ChildStdout::from_std).transpose()?,
-            err: child.stderr.take().map(ChildStderr::from_std).transpose()?,
-            out_chunk: vec![0; CHUNK].into_boxed_slice(),
-            err_chunk: vec![0; CHUNK].into_boxed_slice(),
-        })
-    }
-
-    /// What the last read of standard output brought.
-    pub(super) fn out(&self, len: usize) -> &[u8] {
-        &self.out_chunk[..len]
-    }
-
-    /// What the last read of standard error brought.
-    pub(super) fn err(&self, len: usize) -> &[u8] {
-        &self.err_chunk[..len]
-    }
-
-    /// Whether neither has more to come.
-    pub(super) const fn are_closed(&self) -> bool {
-        self.out.is_none() && self.err.is_none()
-    }
-
-    /// The next bytes of either; never, when both are closed. Nothing is lost when this is dropped.
-    pub(super) async fn read(&mut self) -> Read {
-        let (is_out, read) = tokio::select! {
-            read = read_some(&mut self.out, &mut self.out_chunk) => (true, read),
-            read = read_some(&mut self.err, &mut self.err_chunk) => (false, read),
-        };
-        match (is_out, read) {
-            (true, Ok(len @ 1..)) => Read::Out(len),
-            (false, Ok(len @ 1..)) => Read::Err(len),
-            // A pipe that cannot be read has nothing more for us.
-            (true, _) => {
-                self.out = None;
-                Read::Closed
-            }
-            (false, _) => {
-                self.err = None;
-                Read::Closed
-            }
-        }
-    }
-}
-
-async fn read_some(pipe: &mut Option<impl AsyncRead + Unpin>, chunk: &mut [u8]) -> io::Result<usize> {
-    match pipe {
-        Some(pipe) => pipe.read(chunk).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -101,13 +101,23 @@ fn open_and_sync(_dir: &Path) -> io::Result<()> {
 
 /// Makes a folder; one that is there already is fine, a symbolic link or a file in its place is not.
 pub(crate) fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
+    // Looked for first: nearly always it is there.
+    if is_there(dir)? {
+        return Ok(());
+    }
     match fs::create_dir(dir) {
-        Ok(()) => Ok(()),
-        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {
-            let meta = fs::symlink_metadata(dir).map_err(StoreError::io("look at", dir))?;
-            if meta.is_dir() { Ok(()) } else { Err(StoreError::corrupt(dir, None, "this is not a folder of its own")) }
-        }
-        Err(fault) => Err(StoreError::io("create the folder", dir)(fault)),
+        // Somebody else made it meanwhile.
+        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => is_there(dir).map(drop),
+        made => made.map_err(StoreError::io("create the folder", dir)),
+    }
+}
+
+fn is_there(dir: &Path) -> Result<bool, StoreError> {
+    match fs::symlink_metadata(dir) {
+        Ok(meta) if meta.is_dir() => Ok(true),
+        Ok(_) => Err(StoreError::corrupt(dir, None, "this is not a folder of its own")),
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(fault) => Err(StoreError::io("look at", dir)(fault)),
     }
 }
 

@@ -10,7 +10,9 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 
-use super::spawn::{self, Started};
+#[cfg(target_os = "linux")]
+use super::linux;
+use super::spawn::Started;
 
 /// Waits for a child's end.
 #[derive(Debug)]
@@ -33,7 +35,7 @@ impl Exit {
         let pid = i32::try_from(started.child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
         #[cfg(target_os = "linux")]
         if let Ok(handle) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
-            && let Ok(handle) = spawn::watch(handle)
+            && let Ok(handle) = linux::watch(handle)
         {
             return Ok(Self(Way::Handle(handle)));
         }

@@ -3,7 +3,14 @@
 //!
 //! Must not: decide when a tree is to end, or know what an agent is.
 
+mod census;
+#[cfg(target_os = "linux")]
+mod child;
 mod exit;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod portable;
 mod process;
 mod spawn;
 mod tree;
@@ -12,8 +19,16 @@ use std::process::ExitStatus;
 
 use rustix::io::Errno;
 
+#[cfg(target_os = "linux")]
+pub(super) use child::Child;
 pub(super) use exit::Exit;
+#[cfg(target_os = "linux")]
+use linux::{Ready, Starter};
+#[cfg(not(target_os = "linux"))]
+use portable::{Ready, Starter};
 pub(super) use spawn::{Spawner, Started};
+#[cfg(not(target_os = "linux"))]
+pub(super) use std::process::Child;
 pub(super) use tree::{Sweeper, Tree};
 
 /// How one that heeded the request to end is said to have ended.

@@ -36,8 +36,19 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Those that belong to a delegation, its leader among them: marked ones, members of its group, and, again and again,
-    /// children of those found and members of the sessions and groups that they lead.
+    /// Of these.
+    pub(super) const fn of(processes: Vec<Process>) -> Self {
+        Self { processes }
+    }
+
+    /// Their numbers.
+    #[cfg(test)]
+    pub(super) fn pids(&self) -> Vec<i32> {
+        self.processes.iter().map(|process| process.pid).collect()
+    }
+
+    /// Those that belong to a delegation, its leader among them if it was seen: marked ones, members of its group, and,
+    /// again and again, children of those found and members of the sessions and groups that they lead.
     ///
     /// A process that wiped its environment, left group and session, and whose parents are gone cannot be told from a
     /// stranger's. Making the server a child subreaper would not help: such a process would become the server's child
@@ -51,6 +62,7 @@ impl Snapshot {
         let mut found: HashSet<i32> = HashSet::new();
         let mut led: HashSet<i32> = HashSet::new();
         if unreaped {
+            // Seen or not: a look may pass a leader over.
             led.insert(identity.group);
         }
         loop {
@@ -65,8 +77,7 @@ impl Snapshot {
                     && process.start_ticks == identity.start_ticks
                     && identity.start_ticks > 0
                     && marked != Some(false);
-                let related =
-                    led.contains(&process.group) || led.contains(&process.session) || found.contains(&process.parent);
+                let related = [process.group, process.session, process.parent].iter().any(|of| led.contains(of));
                 if leader || related || marked == Some(true) {
                     found.insert(process.pid);
                     led.insert(process.pid);
@@ -103,25 +114,8 @@ pub(super) fn start_ticks(pid: i32) -> Option<u64> {
     Some(read_stat(pid)?.0.start_ticks)
 }
 
-/// Looks at every process now. `since`: only of those started then or later is the marker read.
-#[must_use]
-pub(super) fn snapshot(since: u64) -> Snapshot {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Snapshot::default() };
-    let mut processes = Vec::new();
-    for entry in entries.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let Some((mut process, alive)) = read_stat(pid) else { continue };
-        if !alive || process.start_ticks < since {
-            continue;
-        }
-        process.marker = read_marker(pid);
-        processes.push(process);
-    }
-    Snapshot { processes }
-}
-
-/// A process's `stat`, in one read: there are hundreds to look at.
-fn read_stat(pid: i32) -> Option<(Process, bool)> {
+/// A process's `stat`, without its marker, and whether it is more than a zombie. In one read: there are hundreds to look at.
+pub(super) fn read_stat(pid: i32) -> Option<(Process, bool)> {
     let mut line = [0; 1024];
     let len = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
     parse_stat(pid, &line[..len])
@@ -143,7 +137,7 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<(Process, bool)> {
 
 /// The marker in a process's environment. An empty environment is looked at again: in the middle of an exec there is
 /// none yet.
-fn read_marker(pid: i32) -> Option<String> {
+pub(super) fn read_marker(pid: i32) -> Option<String> {
     for _ in 0..3 {
         let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
         if !environ.is_empty() {
@@ -245,7 +239,8 @@ mod tests {
     fn this_very_process_is_seen() {
         let pid = i32::try_from(std::process::id()).unwrap();
         let start = start_ticks(pid).unwrap();
-        assert!(snapshot(start).processes.iter().any(|process| process.pid == pid && process.start_ticks == start));
+        let (seen, alive) = read_stat(pid).unwrap();
+        assert!(alive && seen.pid == pid && seen.start_ticks == start);
         assert!(!boot_id().is_empty());
     }
 }

@@ -6,7 +6,7 @@
 //! checked once more, so that a reused number is never hit.
 //!
 //! Looks are shared: one look at all processes serves every delegation that asked before it began, and in a
-//! crowd looks keep a pause between them, so that hundreds of short delegations cost few of them.
+//! crowd looks keep a pause between them, so that hundreds of short delegations cost few of them (see also [`Census`]).
 //!
 //! Must not: decide when a tree is to end.
 
@@ -17,7 +17,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use super::Child;
+use super::census::{Census, Leaders, Leading};
 use super::process::{self, Process, Snapshot};
+use super::spawn::Spawner;
 use crate::model::outcome::ProcessIdentity;
 
 /// Looks before we give up on what cannot be ended: a process stuck in the kernel, or another user's.
@@ -26,16 +29,31 @@ const MOST_ROUNDS: u32 = 60;
 /// Longest pause between two rounds.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a look waits for each other delegation under way: it may end, and be served too.
+const PAUSE_FOR_EACH: Duration = Duration::from_micros(100);
+
 /// A child that nobody has reaped, and the group it leads: as long as it is unreaped the group's number is its own.
 #[derive(Debug)]
 pub(in crate::delegate) struct Tree {
     group: i32,
+    leading: Option<Leading>,
 }
 
 impl Tree {
     /// That of a child that leads its own group.
-    pub(super) const fn led_by(pid: i32) -> Self {
-        Self { group: pid }
+    pub(super) fn of(child: &Child) -> Self {
+        Self { group: i32::try_from(child.id()).unwrap_or(0), leading: None }
+    }
+
+    /// The same, with the leader among those that looks pass over.
+    pub(super) fn of_known(child: &Child, leaders: &Leaders) -> Self {
+        let tree = Self::of(child);
+        Self { leading: Some(leaders.enter(tree.group)), ..tree }
+    }
+
+    /// To be called before the leader is reaped: from then on its number may be anybody's.
+    pub(in crate::delegate) fn let_leader_go(&mut self) {
+        self.leading = None;
     }
 
     /// The group's number.
@@ -80,6 +98,8 @@ struct Looks {
     /// Whose turn it is to look. Who waits for it wants the outcome of the look under way.
     turn: Semaphore,
     latest: Mutex<Latest>,
+    census: Arc<Mutex<Census>>,
+    leaders: Leaders,
     /// The start times of the delegations that wait for a look: nothing older than the oldest needs one.
     waiting: Mutex<Vec<u64>>,
 }
@@ -92,9 +112,15 @@ struct Latest {
     snapshot: Arc<Snapshot>,
 }
 
-impl Default for Looks {
-    fn default() -> Self {
-        Self { turn: Semaphore::new(1), latest: Mutex::default(), waiting: Mutex::default() }
+impl Looks {
+    fn new(leaders: Leaders) -> Self {
+        Self {
+            turn: Semaphore::new(1),
+            latest: Mutex::default(),
+            census: Arc::default(),
+            leaders,
+            waiting: Mutex::default(),
+        }
     }
 }
 
@@ -126,9 +152,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sweeper {
-    /// For the delegations of this tracker.
-    pub(in crate::delegate) fn new(delegations: TaskTracker) -> Self {
-        Self { looks: Arc::default(), delegations }
+    /// For the delegations of this tracker, whose agents are started by this spawner.
+    pub(in crate::delegate) fn new(delegations: TaskTracker, spawner: &Spawner) -> Self {
+        Self { looks: Arc::new(Looks::new(spawner.leaders())), delegations }
     }
 
     /// Asks every process of the delegation to end: the group at once, then what left it. Each is continued as well: one that was stopped (by a terminal, a debugger, `SIGSTOP`) gets the request only
@@ -150,7 +176,7 @@ impl Sweeper {
         for _ in 0..MOST_ROUNDS {
             let snapshot = self.look(identity.start_ticks).await;
             let mut members: Vec<&Process> = snapshot.members(identity, tree.is_some());
-            members.retain(|process| !(tree.is_some() && process.pid == identity.group));
+            members.retain(|process| tree.is_none() || process.pid != identity.group);
             if members.is_empty() {
                 swept.left.clear();
                 break;
@@ -182,13 +208,17 @@ impl Sweeper {
             if began > called && latest.since <= since {
                 return latest.snapshot;
             }
-            // Alone, nobody waits. In a crowd, at most about a fifth of one core goes into looking.
+            // Alone, nobody waits. In a crowd, at most about a fifth of one core goes into looking, and each look serves
+            // those that end within some milliseconds.
             let others = u32::try_from(self.delegations.len().saturating_sub(1)).unwrap_or(u32::MAX);
-            tokio::time::sleep_until((began + latest.took * others.min(5)).into()).await;
+            let pause = (latest.took * others.min(5)).max(PAUSE_FOR_EACH * others.min(30));
+            tokio::time::sleep_until((began + pause).into()).await;
         }
         let oldest = lock(&looks.waiting).iter().copied().min().unwrap_or(since).min(since);
         let began = Instant::now();
-        let snapshot = tokio::task::spawn_blocking(move || process::snapshot(oldest)).await.unwrap_or_default();
+        let (census, leaders) = (Arc::clone(&looks.census), looks.leaders.clone());
+        let snapshot =
+            tokio::task::spawn_blocking(move || lock(&census).look(oldest, &leaders)).await.unwrap_or_default();
         let snapshot = Arc::new(snapshot);
         let latest =
             Latest { began: Some(began), took: began.elapsed(), since: oldest, snapshot: Arc::clone(&snapshot) };
@@ -242,7 +272,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_look_serves_all_who_asked_before_it_began() {
-        let sweeper = Sweeper::new(TaskTracker::new());
+        let sweeper = Sweeper::new(TaskTracker::new(), &Spawner::new().unwrap());
         let asks: Vec<_> = (0..50).map(|since| sweeper.look(since)).collect();
         let looks = futures::future::join_all(asks).await;
         let mut distinct: Vec<_> = looks.iter().map(Arc::as_ptr).collect();

@@ -12,6 +12,8 @@ mod tree;
 
 use std::process::ExitStatus;
 
+pub(super) use std::process::Child;
+
 pub(super) use exit::Exit;
 pub(super) use spawn::{Spawner, Started};
 pub(super) use tree::{Sweeper, Tree};

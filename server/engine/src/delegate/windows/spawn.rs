@@ -3,9 +3,9 @@
 //! Must not: decide what is run or wait for its end.
 
 use std::io;
-use std::process::{Child, Command};
 
-use super::tree::Tree;
+use super::{Child, Tree};
+use crate::delegate::launch::Launch;
 use crate::model::outcome::ProcessIdentity;
 use crate::windows::start;
 
@@ -40,12 +40,13 @@ impl Spawner {
         Ok(Self)
     }
 
-    /// Starts the command in a job of its own. Starting takes long enough here not to be done on a thread that others
+    /// Starts a program in a job of its own. Starting takes long enough here not to be done on a thread that others
     /// wait for.
     ///
     /// # Errors
     /// What the system says when it cannot.
-    pub(in crate::delegate) async fn spawn(&self, mut command: Command) -> io::Result<Started> {
+    pub(in crate::delegate) async fn spawn(&self, launch: &Launch<'_>) -> io::Result<Started> {
+        let mut command = launch.command()?;
         let started = tokio::task::spawn_blocking(move || {
             let (child, job) = start(&mut command)?;
             Ok(Started { tree: Tree::new(job, child.id()), child })

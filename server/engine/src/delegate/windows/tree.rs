@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
+use super::Spawner;
 use crate::model::outcome::ProcessIdentity;
 use crate::windows::Job;
 
@@ -35,6 +36,10 @@ impl Tree {
         }
     }
 
+    /// Nobody has to know here when the child is reaped: a job is no number.
+    #[expect(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "the same shape as on Unix")]
+    pub(in crate::delegate) fn let_leader_go(&mut self) {}
+
     /// The processes in it but for the child itself.
     fn others(&self) -> Vec<i32> {
         let all =
@@ -59,7 +64,7 @@ pub(in crate::delegate) struct Sweeper;
 
 impl Sweeper {
     /// Needs to know nothing of the other delegations here.
-    pub(in crate::delegate) fn new(_: TaskTracker) -> Self {
+    pub(in crate::delegate) fn new(_: TaskTracker, _: &Spawner) -> Self {
         Self
     }
 
