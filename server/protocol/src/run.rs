@@ -1,5 +1,7 @@
 //! Runs as clients see them: the result of a drive, a preview, and the views lists and trees are drawn from.
 
+mod preview;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -11,6 +13,8 @@ use crate::ids::{AgentName, CommitId, InputName, PhaseId, RunId, TaskId, WorkerI
 use crate::outcome::{Finding, Usage};
 use crate::time::Timestamp;
 use crate::workflow::{InputSpec, PhaseMode};
+
+pub use preview::{CacheState, CacheVerdict, DrivePreview, NextAction, PlannedPhase, PlannedTask};
 
 /// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -185,123 +189,6 @@ pub enum StepStatus {
     Failed,
     /// The run is complete.
     Complete,
-}
-
-/// The answer to `preview`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DrivePreview {
-    /// Version of this shape.
-    pub schema_version: u32,
-    /// The run, when one was named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<RunId>,
-    /// The workflow.
-    pub workflow_id: WorkflowId,
-    /// Tasks in the run.
-    pub planned_workers: u32,
-    /// Tasks to do.
-    pub pending_workers: u32,
-    /// Tasks accepted.
-    pub completed_workers: u32,
-    /// Tasks parked.
-    pub parked_workers: u32,
-    /// What `drive` would do first.
-    pub next_action: NextAction,
-    /// The task it would do it to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_task_id: Option<TaskId>,
-    /// That task's phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_phase: Option<PhaseId>,
-    /// Whether every task that is left has an agent.
-    pub agent_configured: bool,
-    /// What stands in the way, in sentences.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub blockers: Vec<String>,
-    /// The phases, and what each task would be run with: of `taskLimit` tasks, counted over all phases.
-    pub plan: Vec<PlannedPhase>,
-}
-
-/// What `drive` would do first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NextAction {
-    /// Start a task.
-    Dispatch,
-    /// Carry on a task that was started.
-    Fulfill,
-    /// Commit the run.
-    Commit,
-    /// Nothing may be done.
-    Blocked,
-    /// Nothing is left to do.
-    Complete,
-}
-
-/// A phase of a preview.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedPhase {
-    /// The phase.
-    pub id: PhaseId,
-    /// Its name for people.
-    pub title: String,
-    /// How its tasks run.
-    pub mode: PhaseMode,
-    /// How many would run at once.
-    pub width: u32,
-    /// How it stands.
-    pub status: PhaseStatus,
-    /// How many tasks it has.
-    #[serde(default)]
-    pub total_tasks: u32,
-    /// Those of its tasks that were asked for.
-    pub tasks: Vec<PlannedTask>,
-}
-
-/// A task of a preview.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedTask {
-    /// The task.
-    pub id: TaskId,
-    /// How it stands.
-    pub status: TaskStatus,
-    /// The agent it goes to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentName>,
-    /// The command line or URL, secrets replaced. Placeholders that depend on the attempt are left as they are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub invocation: Option<String>,
-    /// Whether an earlier result would be used.
-    pub cache: CacheState,
-    /// What stands in this task's way.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub blockers: Vec<String>,
-}
-
-/// Whether an earlier result would be used, and why or why not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct CacheState {
-    /// The verdict.
-    pub state: CacheVerdict,
-    /// Why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-/// Whether an earlier result would be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum CacheVerdict {
-    /// It would.
-    Hit,
-    /// None fits.
-    Miss,
-    /// Caching is not asked for.
-    Off,
 }
 
 /// One line of a list of runs.
