@@ -12,7 +12,7 @@ import * as methods from "./methods";
 import type { Catalog } from "./model/catalog";
 import { describe, detailOf, type Run, type Wanted } from "./model/run";
 import { Once, throttled } from "./once";
-import type { ProgressEvent, RunView } from "./protocol";
+import type { ProgressEvent, RunView } from "flowdrive-client/protocol";
 import type { Server } from "./server";
 
 /** Runs listed, and of those how many are read whole without being asked for. */

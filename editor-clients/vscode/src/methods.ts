@@ -3,7 +3,7 @@
  * not in it does not compile. Must not: define a shape of its own.
  */
 import { NotificationType, RequestType } from "vscode-languageclient/node";
-import type { ErrorData, Methods, Notifications } from "./protocol";
+import type { ErrorData, Methods, Notifications } from "flowdrive-client/protocol";
 
 function request<M extends keyof Methods>(name: M) {
   return new RequestType<Methods[M]["params"], Methods[M]["result"], ErrorData>(name);

@@ -11,7 +11,7 @@ import * as methods from "../methods";
 import { agents } from "../model/doctor";
 import { Dismissed } from "../model/fault";
 import type { Asked } from "../model/preview";
-import type { DriveParams, DrivePreview, DriveResult } from "../protocol";
+import type { DriveParams, DrivePreview, DriveResult } from "flowdrive-client/protocol";
 import { announce, announceStopping } from "../ui/announce";
 import { withProgress, type Outcome } from "../ui/progress";
 import { complete, type Selection } from "../ui/wizard";

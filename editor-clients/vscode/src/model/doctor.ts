@@ -2,7 +2,7 @@
  * The server's checks as a document, and the agents among them. Must not: know the editor.
  */
 import * as l10n from "@vscode/l10n";
-import type { CheckStatus, DoctorCheck, DoctorResult } from "../protocol";
+import type { CheckStatus, DoctorCheck, DoctorResult } from "flowdrive-client/protocol";
 import { code, plain } from "./markdown";
 
 function mark(status: CheckStatus): string {

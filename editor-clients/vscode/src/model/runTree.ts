@@ -3,7 +3,7 @@
  * Must not: know the editor, or keep state.
  */
 import * as l10n from "@vscode/l10n";
-import type { PhaseView } from "../protocol";
+import type { PhaseView } from "flowdrive-client/protocol";
 import type { Catalog } from "./catalog";
 import { findingRow, type Place } from "./findings";
 import * as format from "./format";

@@ -11,7 +11,7 @@ import type { KnownAgent } from "../model/doctor";
 import * as format from "../model/format";
 import { inOrder, insideWorkspace, missing, parseValue, problemOf, promptOf, textOf } from "../model/inputs";
 import { ask, BACK, type Position, type Question } from "../model/steps";
-import type { InputSpec, WorkflowSummary } from "../protocol";
+import type { InputSpec, WorkflowSummary } from "flowdrive-client/protocol";
 import { list, pick, text, type Choice } from "./ask";
 
 /** What is to be driven. What is there already is not asked for. */
