@@ -18,6 +18,7 @@ export const preview = request("preview");
 export const stop = request("stop");
 export const listRuns = request("listRuns");
 export const showRun = request("showRun");
+export const listAgents = request("listAgents");
 export const listWorkflows = request("listWorkflows");
 export const listFeedback = request("listFeedback");
 export const resolveFeedback = request("resolveFeedback");

@@ -11,9 +11,9 @@ use crate::ids::{FeedbackId, NodeId, RunId};
 
 pub use drive::{DriveParams, PreviewParams, ProgressToken, ResumeParams, StopParams, StopResult};
 pub use look::{
-    DoctorParams, DoctorResult, ListFeedbackParams, ListFeedbackResult, ListRunsParams, ListRunsResult,
-    ListWorkflowsParams, ListWorkflowsResult, ServerInfo, ServerInfoParams, ShowRunParams, VerifyRunParams,
-    VerifyRunResult,
+    DoctorParams, DoctorResult, ListAgentsParams, ListAgentsResult, ListFeedbackParams, ListFeedbackResult,
+    ListRunsParams, ListRunsResult, ListWorkflowsParams, ListWorkflowsResult, ServerInfo, ServerInfoParams,
+    ShowRunParams, VerifyRunParams, VerifyRunResult,
 };
 
 /// Runs a workflow, or carries a run on, to its end.
@@ -40,6 +40,8 @@ pub const VERIFY_RUN: &str = "verifyRun";
 pub const PRUNE_RUNS: &str = "pruneRuns";
 /// Looks at the installation: agents, configuration, workspace.
 pub const DOCTOR: &str = "doctor";
+/// The agents that tasks can be given to, and whether each can be used. Starts nothing, asks nobody.
+pub const LIST_AGENTS: &str = "listAgents";
 /// Name, version and protocol version; for clients that skip `initialize`.
 pub const SERVER_INFO: &str = "serverInfo";
 /// Notification to the client: a [`crate::event::ProgressEvent`].

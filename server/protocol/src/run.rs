@@ -1,5 +1,6 @@
 //! Runs as clients see them: the result of a drive, a preview, and the views lists and trees are drawn from.
 
+mod agent;
 mod preview;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use crate::outcome::{Finding, Usage};
 use crate::time::Timestamp;
 use crate::workflow::{InputSpec, PhaseMode};
 
+pub use agent::{AgentKind, AgentSummary};
 pub use preview::{CacheState, CacheVerdict, DrivePreview, NextAction, PlannedPhase, PlannedTask};
 
 /// How a run stands.
@@ -217,6 +219,10 @@ pub struct RunSummary {
     pub open_feedback: u32,
     /// Whether a process drives it now.
     pub driving: bool,
+    /// What it was asked: to tell it from other runs of its workflow. Long texts and lists are cut (texts end with `…`);
+    /// `showRun` has them whole.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<InputName, serde_json::Value>,
 }
 
 /// A run that could not be listed, and why.
@@ -243,9 +249,9 @@ pub struct RunView {
     pub inputs: BTreeMap<InputName, serde_json::Value>,
     /// Its phases, in order.
     pub phases: Vec<PhaseView>,
-    /// Its tasks, in order, from `taskOffset` on.
+    /// Its tasks, in order, from `taskOffset` on; of those that were asked for.
     pub tasks: Vec<TaskView>,
-    /// How many tasks there are in all.
+    /// How many tasks the run has in all.
     pub total_tasks: u32,
     /// The number of its newest lifecycle event.
     pub last_seq: u64,
@@ -318,6 +324,9 @@ pub struct TaskView {
     /// Why the newest attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// For a task that waits after a passing fault: its next attempt does not start before this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
     /// The model, as the agent reported it; `unreported` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_model: Option<String>,

@@ -7,8 +7,6 @@ import type { PhaseView, ProgressEvent, RunSummary, RunView, StopMode, TaskView 
 export interface Task extends TaskView {
   /** The newest line of what its agent is doing. */
   activity?: string;
-  /** Not tried again before this time. */
-  notBefore?: string;
 }
 
 export interface Detail {

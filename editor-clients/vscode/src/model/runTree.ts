@@ -144,7 +144,7 @@ export function row(catalog: Catalog, node: RunNode, now: number, open: (place: 
 
 /** What the run was asked, on one line: the first text among its inputs. */
 export function question(run: Run): string | undefined {
-  const inputs = run.detail?.inputs ?? {};
+  const inputs: Readonly<Record<string, unknown>> = run.summary.inputs ?? run.detail?.inputs ?? {};
   const asked = inputs.question ?? Object.values(inputs).find((value) => typeof value === "string");
   return typeof asked === "string" && asked !== "" ? format.oneLine(asked, 80) : undefined;
 }

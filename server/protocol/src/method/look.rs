@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::feedback::{FeedbackRecord, FeedbackStatus};
-use crate::ids::RunId;
-use crate::run::{DoctorCheck, RunSummary, UnreadableRun, VerifyProblem, WorkflowSummary};
+use crate::ids::{RunId, TaskId};
+use crate::run::{AgentSummary, DoctorCheck, RunSummary, UnreadableRun, VerifyProblem, WorkflowSummary};
 
 /// Parameters of `listRuns`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -49,6 +49,9 @@ pub struct ShowRunParams {
     /// Send the lifecycle events after this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_seq: Option<u64>,
+    /// Only these tasks, in the order of the run; one that the run does not have is left out. All when absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub task_ids: Vec<TaskId>,
     /// Tasks to pass over.
     #[serde(default)]
     pub task_offset: u32,
@@ -146,6 +149,19 @@ pub struct DoctorResult {
     pub ok: bool,
     /// What was looked at.
     pub checks: Vec<DoctorCheck>,
+}
+
+/// Parameters of `listAgents`: agents are the user's, the same in every workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListAgentsParams {}
+
+/// The answer to `listAgents`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListAgentsResult {
+    /// The agents, by name; those that are built in too.
+    pub agents: Vec<AgentSummary>,
 }
 
 /// Parameters of `serverInfo`.
