@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """Checks a Flowdrive client: plays the server to it, and says which rules of the protocol it keeps.
 
-    python3 check.py [--transcript FILE] -- CLIENT [ARGUMENTS...]
+    python3 check.py [--transcript FILE] [--schema FILE] -- CLIENT [ARGUMENTS...]
 
 The client must start the program that stands where `{server}` stands in its arguments, or in the variable
 FLOWDRIVE_SERVER, as its server; drive a workflow with it, whichever; and end. It is run once for each scenario. Arguments it
-gives to the program are ignored. Prints one line for each check; the exit code is 1 when one failed. Needs Python 3.9 and
-nothing else. Both framings are understood; the protocol is in docs/protocol.md.
+gives to the program are ignored. Prints one line for each check; the exit code is 1 when one failed, 2 when nothing could be
+checked. Needs Python 3.9 and nothing else. Both framings are understood; the protocol is in docs/protocol.md.
+
+    --transcript FILE  writes the conversation down
+    --schema FILE      schema/protocol.schema.json, where this file stands apart from it
 """
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import stat
 import subprocess
@@ -114,22 +119,29 @@ CODE = "the client's exit code tells success from failure"
 
 
 class Server:
-    def __init__(self, scenario, transcript):
+    def __init__(self, scenario, transcript, schema):
         self.scenario, self.checks, self.transcript = scenario, Checks(), transcript
         self.input, self.output = sys.stdin.buffer, sys.stdout.buffer
         self.framing = None
         self.open_ids, self.asked = set(), set()
         self.introduced = self.drove = self.shut_down = self.ended = False
         self.next_id = 0
-        with open(SCHEMA, encoding="utf-8") as file:
+        # While a batch is answered: its answers.
+        self.batch = None
+        with open(schema, encoding="utf-8") as file:
             self.schema = json.load(file)
 
     # Framing
 
     def read(self):
-        first = self.input.peek(1)[:1]
-        if self.framing is None and first:
-            self.framing = "ndjson" if first == b"{" else "lsp"
+        while self.framing is None:
+            first = self.input.peek(1)[:1]
+            if not first:
+                return None
+            if first in b"\xef\xbb\xbf \t\r\n":
+                self.input.read(1)
+            else:
+                self.framing = "lsp" if first in b"Cc" else "ndjson"
         if self.framing == "ndjson":
             line = self.input.readline()
             return line.strip() or (self.read() if line else None)
@@ -144,6 +156,9 @@ class Server:
                 break
             name, _, value = line.partition(b":")
             if name.strip().lower() == b"content-length":
+                if not value.strip().isdigit():
+                    self.checks.failed(FRAMES, f"`Content-Length` is not a number of bytes: {value.strip()!r}")
+                    return None
                 length = int(value)
         if length is None:
             self.checks.failed(FRAMES, "a header without Content-Length")
@@ -157,6 +172,11 @@ class Server:
         return body + b"\n" if self.framing == "ndjson" else b"Content-Length: %d\r\n\r\n" % len(body) + body
 
     def write(self, *messages, torn=False):
+        if self.batch is not None:
+            self.batch += [message for message in messages if "method" not in message]
+            messages = [message for message in messages if "method" in message]
+            if not messages:
+                return
         self.transcript.write("".join(f"<- {json.dumps(message)}\n" for message in messages))
         data = b"".join(self.encode(message) for message in messages)
         try:
@@ -177,11 +197,17 @@ class Server:
                 self.checks.failed(FRAMES, f"a body is not JSON: {error}")
                 continue
             self.checks.passed(FRAMES)
-            if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-                self.checks.failed(JSONRPC, f"`jsonrpc` is not \"2.0\" in {json.dumps(message)[:80]}")
+            if isinstance(message, list) and message and self.framing == "ndjson":
+                self.batch, ends = [], False
+                for one in message:
+                    ends = not self.one(one) or ends
+                answers, self.batch = self.batch, None
+                if answers:
+                    self.write(answers)
+                if ends:
+                    break
                 continue
-            self.checks.passed(JSONRPC)
-            if not self.message(message):
+            if not self.one(message):
                 break
         self.checks.hold(ORDER, self.introduced or self.framing == "ndjson", "no `initialize`")
         self.checks.hold(DROVE, self.drove, "`drive` was never called")
@@ -190,12 +216,21 @@ class Server:
         if self.scenario != "dies":
             self.checks.hold(END, self.shut_down or not self.ended, "`exit` without `shutdown`")
 
+    def one(self, message):
+        """Takes a message; false when it is the last."""
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            self.checks.failed(JSONRPC, f"`jsonrpc` is not \"2.0\" in {json.dumps(message)[:80]}")
+            return True
+        self.checks.passed(JSONRPC)
+        return self.message(message)
+
     def message(self, message):
         method, has_id, params = message.get("method"), "id" in message, message.get("params")
         if method is None:
-            known = message.get("id") in self.asked
+            known = isinstance(message.get("id"), str) and message["id"] in self.asked
             self.checks.hold(SILENT, known, f"an answer to nothing that was asked: {json.dumps(message)[:80]}")
-            self.asked.discard(message.get("id"))
+            if known:
+                self.asked.discard(message["id"])
             self.checks.hold(ANSWERS, "result" in message or "error" in message, "neither result nor error")
             return True
         if method == "exit":
@@ -206,9 +241,14 @@ class Server:
             self.checks.hold(KNOWN, not ours, f"`{method}` was sent without an id, so that it cannot be answered")
             return True
         ident = message["id"]
-        good = isinstance(ident, str) or (isinstance(ident, int) and not isinstance(ident, bool) and abs(ident) < 2**53)
-        self.checks.hold(IDS, good and ident not in self.open_ids, f"{ident!r}")
-        self.request(ident, method, {} if params is None else params)
+        whole = isinstance(ident, (int, float)) and not isinstance(ident, bool) and ident == ident // 1
+        good = isinstance(ident, str) or (whole and abs(ident) < 2**53)
+        self.checks.hold(IDS, good and ident not in self.open_ids, f"{json.dumps(ident)}")
+        if not isinstance(params, (dict, type(None))):
+            self.checks.failed(PARAMS, f"{method}: the params are no object: {json.dumps(params)[:80]}")
+            params = None
+        # As a server does: what cannot be an id is not given back.
+        self.request(ident if good else None, method, {} if params is None else params)
         return self.scenario != "dies" or not self.drove
 
     def request(self, ident, method, params):
@@ -242,6 +282,11 @@ class Server:
             "listRuns": {"runs": [], "total": 0},
             "listFeedback": {"feedback": []},
             "listWorkflows": {"workflows": []},
+            "listAgents": {"agents": []},
+            "pruneRuns": {"dryRun": True, "removed": [], "kept": 0, "cachedResults": 0, "leftovers": 0, "bytes": 0},
+            "preview": {"schemaVersion": 1, "workflowId": "w", "plannedWorkers": 1, "pendingWorkers": 1,
+                        "completedWorkers": 0, "parkedWorkers": 0, "nextAction": "dispatch", "nextTaskId": "map:a",
+                        "nextPhase": "map", "agentConfigured": True, "plan": [], "addedLater": 1},
             "doctor": {"version": "0", "ok": True, "checks": []},
             "stop": {"runId": params.get("runId", "r"), "driving": True, "mode": "graceful"},
             "verifyRun": {"runId": params.get("runId", "r"), "ok": True, "events": 9, "head": "", "problems": []},
@@ -320,10 +365,10 @@ class Server:
                             "reportPath": "/r", "statePath": "/s", "agentConfigured": True, "addedLater": {"a": 1}})
 
 
-def serve(scenario, report, transcript):
+def serve(scenario, report, transcript, schema):
     with open(transcript, "a", encoding="utf-8") as log:
         log.write(f"== {scenario}\n")
-        server = Server(scenario, log)
+        server = Server(scenario, log, schema)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         try:
             server.serve()
@@ -338,16 +383,26 @@ def serve(scenario, report, transcript):
 # --- the client under test -------------------------------------------------------------------------------------------
 
 
-def try_client(client, scenario, folder, transcript):
+def write_shim(path, words):
+    """A program that runs these words, whatever arguments it is given."""
+    if os.name == "nt":
+        path += ".cmd"
+        text = "@" + subprocess.list2cmdline(words) + "\r\n"
+    else:
+        text = "#!/bin/sh\nexec " + " ".join(map(shlex.quote, words)) + "\n"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+    return path
+
+
+def try_client(client, scenario, folder, transcript, schema):
     report = os.path.join(folder, f"{scenario}.json")
-    shim = os.path.join(folder, f"server-{scenario}")
-    with open(shim, "w", encoding="utf-8") as file:
-        words = [sys.executable, os.path.abspath(__file__), "--serve", scenario, report, transcript]
-        quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-        file.write(f"#!/bin/sh\nexec {quoted}\n")
-    os.chmod(shim, os.stat(shim).st_mode | stat.S_IXUSR)
+    words = [sys.executable, os.path.abspath(__file__), "--serve", scenario, report, transcript, schema]
+    shim = write_shim(os.path.join(folder, f"server-{scenario}"), words)
     arguments = [shim if argument == "{server}" else argument for argument in client]
     checks = Checks()
+    said = b""
     started = time.monotonic()
     process = subprocess.Popen(arguments, env={**os.environ, "FLOWDRIVE_SERVER": shim}, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -358,7 +413,7 @@ def try_client(client, scenario, folder, transcript):
         checks.hold(CODE, wanted, f"exit code {process.returncode}: {said.decode(errors='replace').strip()[-200:]}")
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        _, said = process.communicate()
         checks.failed(ENDS, f"still running after {PATIENCE:g} s")
     while not os.path.exists(report) and time.monotonic() - started < PATIENCE:
         time.sleep(0.02)
@@ -366,7 +421,10 @@ def try_client(client, scenario, folder, transcript):
         with open(report, encoding="utf-8") as file:
             results = json.load(file)
     except (OSError, ValueError):
-        checks.failed(DROVE, "the program in the place of the server was never started, or killed")
+        checks.failed(DROVE, "the program in the place of the server was never started, or killed: is `{server}` among the "
+                             "client's arguments, or does it read FLOWDRIVE_SERVER?")
+        if said.strip():
+            checks.failed(DROVE, f"the client said: {said.decode(errors='replace').strip()[-400:]}")
         results = {}
     if scenario != "complete":
         results.pop(MISSED, None)
@@ -379,23 +437,40 @@ def try_client(client, scenario, folder, transcript):
 def main(arguments):
     if arguments[:1] == ["--serve"]:
         return serve(*arguments[1:])
-    transcript = os.devnull
-    if arguments[:1] == ["--transcript"]:
-        transcript, arguments = os.path.abspath(arguments[1]), arguments[2:]
+    given = {"--transcript": os.devnull, "--schema": SCHEMA}
+    while len(arguments) > 1 and arguments[0] in given:
+        given[arguments[0]], arguments = os.path.abspath(arguments[1]), arguments[2:]
+    transcript, schema = given["--transcript"], given["--schema"]
+    if arguments in (["--help"], ["-h"]):
+        print(__doc__.strip())
+        return 0
     if arguments[:1] != ["--"] or len(arguments) < 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
+    problem = None
+    if shutil.which(arguments[1]) is None:
+        problem = f"{arguments[1]} is no program that can be run; what stands after `--` is the client, program first"
+    elif not os.path.isfile(schema):
+        problem = f"{schema} is missing; name the protocol's schema (schema/protocol.schema.json) with --schema FILE"
+    if problem is not None:
+        print(f"check.py: {problem}", file=sys.stderr)
+        return 2
+    if transcript != os.devnull:
+        # Not after what an earlier call left.
+        open(transcript, "w", encoding="utf-8").close()
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="flowdrive-conformance-") as folder:
         for scenario, about in SCENARIOS.items():
             print(f"{scenario}: {about}")
-            for name, why in try_client(arguments[1:], scenario, folder, transcript).items():
+            for name, why in try_client(arguments[1:], scenario, folder, transcript, schema).items():
                 verdict = "note" if why is None else "FAIL" if why else "ok  "
                 print(f"  {verdict} {name}" + (" - it was not" if why is None else ""))
                 for reason in (why or [])[:3]:
                     print(f"       {reason}")
                 passed, failed = passed + (why == []), failed + bool(why)
     print(f"{passed} passed, {failed} failed")
+    if failed and transcript == os.devnull:
+        print("What was said is written down with: --transcript FILE")
     return 1 if failed else 0
 
 

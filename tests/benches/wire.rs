@@ -1,18 +1,20 @@
 //! `bench wire`: what the protocol costs. From starting the program to the answer of `initialize`, beside starting it for
-//! `--version`; a `preview` of a small run, beside `serverInfo`, which does nothing; and the events of an agent that prints
-//! as fast as it can, as one reading client gets them.
+//! `--version`; a `preview` of a small run, beside `serverInfo`, which does nothing; and a run that tells events as fast as it
+//! can record them, for a client that reads them beside one that wants none. (How many events the way to a client carries
+//! is measured in the server's own tests, `flow`, where nothing has to be recorded.)
 
 use std::io::Write as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use flowdrive_protocol::config::AgentConfig;
-use flowdrive_protocol::event::Event;
+use flowdrive_protocol::event::EventKind;
 use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, task, workflow};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 15;
-const LINES: u64 = 300_000;
+const TASKS: usize = 2_000;
+const PAIRS: usize = 5;
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
@@ -67,24 +69,47 @@ async fn calls(ws: &TestWorkspace) {
     tell(&format!("calls: `preview` of a run of 2 tasks {preview:.2?}; `serverInfo` {nothing:.2?}"));
 }
 
+/// A run whose results are all known already: no agent is started, so that events follow each other as fast as they can be
+/// recorded. Driven in turn for a client that gets them and for one that wants none.
 async fn events(ws: &TestWorkspace) {
-    let command = ["seq", "1", &LINES.to_string()].map(str::to_owned).to_vec();
-    let printing = AgentConfig { command: Some(command), ..AgentConfig::default() };
-    ws.configure(&config::config([("printing", printing)]));
-    let server = Server::start(ws, Framing::Ndjson).await.with_patience(Duration::from_secs(120));
-    let began = Instant::now();
-    server.drive(&workflow(1, [phase("map", [task("map:a")])]), json!({ "maxAttempts": 1 })).await;
-    let took = began.elapsed();
-    let (mut sent, mut merged) = (0_u64, 0_u64);
-    for event in server.events() {
-        sent += 1;
-        if let Event::AgentActivity { coalesced, .. } = event.event {
-            merged += coalesced;
-        }
+    ws.configure(&config::config([("instant", config::fixture(ws, &[]))]));
+    let document = workflow(32, [phase("map", (0..TASKS).map(|n| task(&format!("map:{n}"))))]);
+    let kinds: Vec<String> =
+        EventKind::ALL.iter().map(|kind| serde_json::to_value(kind).expect("a kind is JSON")).map(text).collect();
+    let quiet = json!({ "notifications": { "optOut": kinds } });
+    let told = Server::start(ws, Framing::Lsp).await.with_patience(PATIENCE);
+    let untold = Server::builder(ws, Framing::Lsp).options(quiet).start().await.with_patience(PATIENCE);
+    told.drive(&document, json!({ "incremental": true, "concurrency": 32 })).await;
+    let (mut with, mut without, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        let before = told.events().len();
+        let took = again(&told, &document).await;
+        rates.push((told.events().len() - before) as f64 / took.as_secs_f64());
+        with.push(took);
+        without.push(again(&untold, &document).await);
     }
-    server.finish().await;
-    let rate = sent as f64 / took.as_secs_f64();
+    assert_eq!(untold.events().len(), 0, "it wanted none");
+    told.finish().await;
+    untold.finish().await;
+    rates.sort_unstable_by(f64::total_cmp);
+    let (with, without) = (median(with), median(without));
     tell(&format!(
-        "events: {sent} in {took:.2?}, {rate:.0} a second, from {LINES} lines of one agent; {merged} more were merged, since the client read more slowly than that"
+        "events: a run of {TASKS} known results takes {with:.2?} when its events are read ({:.0} a second), {without:.2?} when \
+         none are wanted; ratio {:.3}",
+        rates[PAIRS / 2],
+        with.as_secs_f64() / without.as_secs_f64(),
     ));
+}
+
+fn text(value: Value) -> String {
+    value.as_str().expect("a kind is a text").to_owned()
+}
+
+async fn again(server: &Server, document: &Value) -> Duration {
+    let began = Instant::now();
+    let result = server.drive(document, json!({ "incremental": true, "concurrency": 32 })).await;
+    let took = began.elapsed();
+    let used = result.steps.iter().filter(|step| step.handle_kind.as_deref() == Some("result-cache")).count();
+    assert_eq!(used, TASKS, "a run that starts agents says nothing of events");
+    took
 }

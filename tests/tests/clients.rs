@@ -181,6 +181,41 @@ server.wait()
     }
 }
 
+/// What a client may do that the check has to understand, or to find fault with: never with itself.
+#[test]
+fn unusual_clients_are_judged_and_none_breaks_the_check() {
+    let client = |lines: &str| {
+        format!(
+            r#"
+import os, subprocess, sys
+server = subprocess.Popen([os.environ["FLOWDRIVE_SERVER"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+told, _ = server.communicate({lines:?}.encode())
+sys.exit(0 if b'"commitId"' in told else 1)
+"#
+        )
+    };
+    let info = r#"{"jsonrpc":"2.0","id":1.0,"method":"serverInfo","params":{"protocolVersion":1}}"#;
+    let preview = r#"{"jsonrpc":"2.0","id":2,"method":"preview","params":{"workflow":{"id":"quick-survey"}}}"#;
+    let drive = r#"{"jsonrpc":"2.0","id":3,"method":"drive","params":{"workflow":{"id":"quick-survey"}}}"#;
+    let agents = r#"{"jsonrpc":"2.0","id":4,"method":"listAgents","params":[]}"#;
+    for (lines, failed) in [
+        (format!("\n {info}\n{preview}\n{drive}\n"), None),
+        (format!("[{info},{preview},{drive}]\n"), None),
+        (format!("{info}\n{drive}\n{agents}\n"), Some("listAgents: the params are no object")),
+        (format!("{info}\n{drive}\n{}\n", r#"{"jsonrpc":"2.0","id":{},"method":"doctor"}"#), Some("ids are texts")),
+        (format!("Content-Length: many\r\n\r\n{info}"), Some("`Content-Length` is not a number of bytes")),
+        (String::new(), Some("`drive` was never called")),
+    ] {
+        let (code, told) = conformance(&["python3", "-c", &client(&lines)]);
+        assert_eq!(code, Some(i32::from(failed.is_some())), "{lines}\n{told}");
+        assert!(failed.is_none_or(|reason| told.contains(reason)), "{lines}\n{told}");
+    }
+    let (code, told) = conformance(&["no-such-client"]);
+    assert_eq!((code, told.as_str()), (Some(2), ""), "there is nothing to check");
+    let (code, told) = conformance(&["python3", "-c", "raise SystemExit('which server?')"]);
+    assert!(code == Some(1) && told.contains("{server}") && told.contains("which server?"), "{told}");
+}
+
 #[test]
 fn pytest_lsp_drives_looks_and_answers_as_three_editors() {
     let python = std::env::var_os("PYTHON_CLIENTS")

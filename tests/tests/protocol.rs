@@ -311,27 +311,70 @@ async fn a_client_that_reads_nothing_for_a_whole_drive_of_200_tasks_misses_no_li
     server.finish().await;
 }
 
+/// Texts and whole numbers are given back as they came; all else that stands in the place of an id is refused.
 #[tokio::test]
-async fn an_id_that_cannot_be_given_back_is_refused_and_the_largest_are_given_back() {
+async fn ids_are_given_back_as_they_came_or_refused() {
     for framing in Framing::BOTH {
         let ws = TestWorkspace::new();
         let server = Server::start(&ws, framing).await;
-        let known = server.messages().len();
-        for id in ["99999999999999999999", "18446744073709551615", "-9223372036854775808"] {
-            let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"doctor","params":{{}}}}"#);
+        for (id, good) in [
+            ("7000", true),
+            ("7000.0", true),
+            ("-7.5e3", true),
+            ("7e3", true),
+            ("-0", true),
+            ("9007199254740993", true),
+            ("18446744073709551615", true),
+            ("-9223372036854775808", true),
+            (r#""7000""#, true),
+            (r#""""#, true),
+            ("1.5", false),
+            ("-0.25", false),
+            ("1e-3", false),
+            ("1e300", false),
+            ("9007199254740993.0", false),
+            ("99999999999999999999", false),
+            ("null", false),
+            ("true", false),
+            ("[1]", false),
+            (r#"{"a":1}"#, false),
+        ] {
+            let known = server.messages().len();
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"serverInfo","params":{{}}}}"#);
             server.send_raw(&framing.frame(&body)).await;
+            let answer = server.wait_for("an answer", |messages| messages.get(known).cloned()).await;
+            let sent: Value = serde_json::from_str(id).unwrap();
+            if good {
+                assert_eq!((&answer["id"], &answer["result"]["name"]), (&sent, &json!("flowdrive")), "{framing:?} {id}");
+            } else {
+                assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32600)), "{framing:?} {id}");
+            }
         }
-        let is_answer = |message: &&Value| message.get("method").is_none();
-        let answers = server
-            .wait_for("three answers", |messages| {
-                let answers: Vec<Value> = messages[known..].iter().filter(is_answer).cloned().collect();
-                (answers.len() == 3).then_some(answers)
-            })
-            .await;
-        let of = |id: Value| answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("{answers:#?}"));
-        assert_eq!(of(Value::Null)["error"]["code"], -32600);
-        assert!(of(json!(u64::MAX))["result"].is_object() && of(json!(i64::MIN))["result"].is_object());
         server.finish().await;
+    }
+}
+
+/// A script that pipes its requests in and closes its end: a drive that comes too late is refused for what it is, and one
+/// that does not is stopped. With `--finish-on-eof` it is driven to its end.
+#[tokio::test]
+async fn a_drive_whose_client_closed_its_end_is_answered_truthfully() {
+    for finish in [false, true] {
+        let ws = TestWorkspace::new();
+        let builder = Server::builder(&ws, Framing::Ndjson).without_handshake();
+        let mut server = if finish { builder.arg("--finish-on-eof") } else { builder }.start().await;
+        let document = workflow(1, [phase("map", [task("map:a")])]);
+        let request = server.send("drive", server.here(json!({ "workflow": { "inline": document } }))).await;
+        server.close_stdin().await;
+        match server.answer(request).await {
+            Ok(result) if finish => assert_eq!(result["status"], "complete"),
+            Ok(result) => assert_eq!(result["stopped"], "now"),
+            Err(error) => {
+                assert!(!finish, "{error:?}");
+                error.assert_kind(ErrorKind::ShuttingDown);
+                assert!(error.message.contains("end of input"), "{error:?}");
+            }
+        }
+        assert!(server.wait_exit().await.success());
     }
 }
 

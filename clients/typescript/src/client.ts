@@ -105,6 +105,7 @@ export class FlowdriveClient implements AsyncDisposable {
   listWorkflows = this.#method("listWorkflows");
   verifyRun = this.#method("verifyRun");
   doctor = this.#method("doctor");
+  listAgents = this.#method("listAgents");
   serverInfo = this.#method("serverInfo");
 
   /**

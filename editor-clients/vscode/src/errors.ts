@@ -6,7 +6,7 @@ import * as l10n from "@vscode/l10n";
 import * as vscode from "vscode";
 import { ConnectionError, ErrorCodes, LSPErrorCodes, ResponseError } from "vscode-languageclient/node";
 import { Dismissed, ServerUnusable } from "./model/fault";
-import type { ErrorData } from "./protocol";
+import type { ErrorData } from "flowdrive-client/protocol";
 
 /** Whether the request was answered "cancelled", which is what the user asked for. */
 export function isCancelled(problem: unknown): boolean {

@@ -12,7 +12,7 @@ import * as methods from "./methods";
 import type { Catalog } from "./model/catalog";
 import { describe, detailOf, type Run, type Wanted } from "./model/run";
 import { Once, throttled } from "./once";
-import type { ProgressEvent, RunView } from "./protocol";
+import type { ProgressEvent, RunView } from "flowdrive-client/protocol";
 import type { Server } from "./server";
 
 /** Runs listed, and of those how many are read whole without being asked for. */
@@ -240,12 +240,12 @@ export class Follower implements vscode.Disposable {
       return this.loadFeedback(client, runId);
     }
     // One task's findings and usage, however large the run is.
-    const taskOffset = [...(run.detail?.tasks.keys() ?? [])].indexOf(wanted.taskId);
-    if (taskOffset < 0) {
+    const { taskId } = wanted;
+    if (run.detail?.tasks.has(taskId) !== true) {
       return this.load(runId);
     }
     await this.attempt(async () => {
-      const { tasks } = await client.sendRequest(methods.showRun, { workspace: run.workspace, runId, taskOffset, taskLimit: 1 });
+      const { tasks } = await client.sendRequest(methods.showRun, { workspace: run.workspace, runId, taskIds: [taskId] });
       for (const task of tasks) {
         this.catalog.setTask(runId, task);
       }

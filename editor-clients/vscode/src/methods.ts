@@ -3,7 +3,7 @@
  * not in it does not compile. Must not: define a shape of its own.
  */
 import { NotificationType, RequestType } from "vscode-languageclient/node";
-import type { ErrorData, Methods, Notifications } from "./protocol";
+import type { ErrorData, Methods, Notifications } from "flowdrive-client/protocol";
 
 function request<M extends keyof Methods>(name: M) {
   return new RequestType<Methods[M]["params"], Methods[M]["result"], ErrorData>(name);
@@ -18,6 +18,7 @@ export const preview = request("preview");
 export const stop = request("stop");
 export const listRuns = request("listRuns");
 export const showRun = request("showRun");
+export const listAgents = request("listAgents");
 export const listWorkflows = request("listWorkflows");
 export const listFeedback = request("listFeedback");
 export const resolveFeedback = request("resolveFeedback");

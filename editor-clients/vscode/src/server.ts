@@ -22,7 +22,7 @@ import { show } from "./errors";
 import * as methods from "./methods";
 import { Backoff } from "./model/backoff";
 import { Dismissed, ServerUnusable } from "./model/fault";
-import { PROTOCOL_VERSION, type ProgressEvent } from "./protocol";
+import { PROTOCOL_VERSION, type ProgressEvent } from "flowdrive-client/protocol";
 
 /** What `initialize` tells the server: agents and limits as in its configuration file. */
 function initializationOptions(): Record<string, unknown> {

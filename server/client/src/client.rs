@@ -231,6 +231,7 @@ impl Client {
                 workspace: workspace.map(str::to_owned),
                 run_id: run_id.clone(),
                 since_seq: Some(since),
+                task_ids: Vec::new(),
                 task_offset: 0,
                 task_limit: None,
                 write_report: false,
@@ -319,6 +320,8 @@ calls! {
     prune_runs(PruneRunsParams) -> PruneRunsResult = PRUNE_RUNS;
     /// Looks at the installation: agents, configuration, workspace.
     doctor(DoctorParams) -> DoctorResult = DOCTOR;
+    /// The agents that tasks can be given to, and whether each can be used.
+    list_agents(ListAgentsParams) -> ListAgentsResult = LIST_AGENTS;
     /// Name, version and protocol version.
     server_info(ServerInfoParams) -> ServerInfo = SERVER_INFO;
 }

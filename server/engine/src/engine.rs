@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
 use flowdrive_protocol::config::Config;
@@ -12,9 +11,9 @@ use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::feedback::FeedbackRecord;
 use flowdrive_protocol::ids::{AgentName, RunId};
 use flowdrive_protocol::method::{
-    DoctorParams, DoctorResult, DriveParams, ListFeedbackParams, ListFeedbackResult, ListRunsParams, ListRunsResult,
-    ListWorkflowsParams, ListWorkflowsResult, PreviewParams, ResolveFeedbackParams, ShowRunParams, StopParams,
-    StopResult, VerifyRunParams, VerifyRunResult,
+    DoctorParams, DoctorResult, DriveParams, ListAgentsParams, ListAgentsResult, ListFeedbackParams,
+    ListFeedbackResult, ListRunsParams, ListRunsResult, ListWorkflowsParams, ListWorkflowsResult, PreviewParams,
+    ResolveFeedbackParams, ShowRunParams, StopParams, StopResult, VerifyRunParams, VerifyRunResult,
 };
 use flowdrive_protocol::prune::{PruneRunsParams, PruneRunsResult};
 use flowdrive_protocol::run::{DrivePreview, RunSummary, RunView, StopMode, UnreadableRun, VerifyProblem};
@@ -30,7 +29,7 @@ use crate::readings::Readings;
 use crate::record::{self, Record};
 use crate::store::worker::{self, ResultFile};
 use crate::store::{self, RunLock, RunPaths, StoreError, Workspace};
-use crate::{EngineError, doctor, plan, prune, resolve, view, workflow};
+use crate::{EngineError, doctor, plan, prune, resolve, roster, view, workflow};
 
 /// Attempts before a task parks, unless the drive or the task says otherwise.
 const DEFAULT_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::new(3).expect("3 is not 0");
@@ -40,6 +39,9 @@ const TASK_PAGE: u32 = 1_000;
 
 /// Runs that `doctor` tries to read, the newest first.
 const MOST_EXAMINED: std::num::NonZeroU32 = std::num::NonZeroU32::new(1_000).expect("1000 is not 0");
+
+/// What [`Engine::shutdown`] is told as its reason when the client has closed the server's input.
+pub const END_OF_INPUT: &str = "end of input";
 
 /// Events sent with one `showRun`, at most.
 const MAX_REPLAY: usize = 10_000;
@@ -85,7 +87,8 @@ struct Shared {
     delegator: Delegator,
     drives: Arc<Drives>,
     readings: Readings,
-    closing: AtomicBool,
+    /// Why no drive is started any more.
+    closing: OnceLock<String>,
 }
 
 impl Engine {
@@ -119,7 +122,7 @@ impl Engine {
                 delegator,
                 drives: Arc::default(),
                 readings: Readings::default(),
-                closing: AtomicBool::new(false),
+                closing: OnceLock::new(),
             }),
         })
     }
@@ -159,8 +162,9 @@ impl Engine {
         sink: Arc<dyn EventSink>,
         runtime: tokio::runtime::Handle,
     ) -> Result<Drive, EngineError> {
-        if self.shared.closing.load(Ordering::Acquire) {
-            return Err(EngineError::new(ErrorKind::Overloaded, "the server is shutting down", "start it again"));
+        if let Some(by) = self.shared.closing.get() {
+            let message = format!("the server is ending ({by}) and starts nothing new: the run was not driven");
+            return Err(EngineError::new(ErrorKind::ShuttingDown, message, how_to_ask_again(by)));
         }
         let workspace = Arc::new(open_workspace(params.workspace.as_deref())?);
         let agents = self.agents();
@@ -415,8 +419,9 @@ impl Engine {
             if params.write_report {
                 engine.write_report(&paths, &params.run_id)?;
             }
-            let range = (params.task_offset as usize, params.task_limit.unwrap_or(TASK_PAGE) as usize);
-            engine.with_state(&paths, &params.run_id, |state| view::run(state, &paths, driving, range, events))
+            let (offset, limit) = (params.task_offset as usize, params.task_limit.unwrap_or(TASK_PAGE) as usize);
+            let asked = view::Asked { ids: &params.task_ids, offset, limit };
+            engine.with_state(&paths, &params.run_id, |state| view::run(state, &paths, driving, asked, events))
         })
         .await
     }
@@ -515,10 +520,20 @@ impl Engine {
         Ok(doctor::examine(&self.agents(), &self.shared.delegator, params.workspace, runs).await)
     }
 
+    /// The agents that tasks can be given to.
+    ///
+    /// # Errors
+    /// None at present.
+    pub async fn list_agents(&self, _: ListAgentsParams) -> Result<ListAgentsResult, EngineError> {
+        let engine = self.clone();
+        // Programs are looked for on the disk.
+        blocking(move || Ok(roster::roster(&engine.agents(), &engine.shared.delegator))).await
+    }
+
     /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No
     /// drive can be started afterwards. Returns how many there were.
     pub async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> usize {
-        self.shared.closing.store(true, Ordering::Release);
+        self.shared.closing.get_or_init(|| by.to_owned());
         let drives = self.shared.drives.all();
         drives.iter().for_each(|drive| drive.stop(mode, by));
         let all = async {
@@ -635,6 +650,15 @@ fn settings(
         token_budget: params.token_budget.or_else(|| before?.token_budget),
         allow_unattested: params.allow_unattested,
     })
+}
+
+/// What a client does whose drive came too late; `by`: why the server ends.
+fn how_to_ask_again(by: &str) -> &'static str {
+    if by == END_OF_INPUT {
+        "Keep the server's input open until the answer has come, or start it with --finish-on-eof; then ask again."
+    } else {
+        "Start the server again, then ask again."
+    }
 }
 
 fn open_workspace(path: Option<&str>) -> Result<Workspace, EngineError> {

@@ -22,6 +22,7 @@ mod readings;
 pub mod record;
 pub mod report;
 mod resolve;
+mod roster;
 pub mod store;
 pub mod survey;
 pub mod view;
@@ -30,5 +31,5 @@ pub mod windows;
 pub mod workflow;
 
 pub use drive::Drive;
-pub use engine::{Engine, EngineOptions, EventSink};
+pub use engine::{END_OF_INPUT, Engine, EngineOptions, EventSink};
 pub use error::EngineError;

@@ -119,6 +119,12 @@ fn protocol(settings: SchemaSettings) -> (SchemaGenerator, Vec<Method>) {
     );
     method!(DOCTOR, DoctorParams, DoctorResult, "Looks at the installation: agents, configuration, workspace.");
     method!(
+        LIST_AGENTS,
+        ListAgentsParams,
+        ListAgentsResult,
+        "The agents that tasks can be given to, and whether each can be used. Starts nothing, asks nobody."
+    );
+    method!(
         SERVER_INFO,
         ServerInfoParams,
         ServerInfo,

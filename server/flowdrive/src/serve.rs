@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowdrive_engine::{Engine, EngineError, EngineOptions};
+use flowdrive_engine::{END_OF_INPUT, Engine, EngineError, EngineOptions};
 use flowdrive_protocol::config::Config;
 use flowdrive_protocol::run::StopMode;
 use futures::StreamExt;
@@ -138,7 +138,7 @@ impl Ending {
     /// As it is written down with the runs that it stops.
     const fn by(self) -> &'static str {
         match self {
-            Self::Eof => "end of input",
+            Self::Eof => END_OF_INPUT,
             Self::Exit => "exit",
             Self::ClientGone => "end of output",
             Self::ParentGone(_) => "end of the client's process",

@@ -55,6 +55,8 @@ kinds! {
     Overloaded = -32040, "overloaded";
     /// Client and server speak no common protocol version.
     ProtocolMismatch = -32041, "protocol-mismatch";
+    /// The server is ending, and starts nothing new.
+    ShuttingDown = -32042, "shutting-down";
     /// The disk refused a read or write.
     StorageFailed = -32050, "storage-failed";
     /// A defect of Flowdrive itself.

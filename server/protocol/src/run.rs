@@ -1,5 +1,8 @@
 //! Runs as clients see them: the result of a drive, a preview, and the views lists and trees are drawn from.
 
+mod agent;
+mod preview;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -11,6 +14,11 @@ use crate::ids::{AgentName, CommitId, InputName, PhaseId, RunId, TaskId, WorkerI
 use crate::outcome::{Finding, Usage};
 use crate::time::Timestamp;
 use crate::workflow::{InputSpec, PhaseMode};
+
+pub use agent::{AgentKind, AgentSummary};
+pub use preview::{
+    CacheState, CacheVerdict, DrivePreview, NextAction, PlannedLoop, PlannedPhase, PlannedSubWorkflow, PlannedTask,
+};
 
 /// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -187,164 +195,6 @@ pub enum StepStatus {
     Complete,
 }
 
-/// The answer to `preview`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DrivePreview {
-    /// Version of this shape.
-    pub schema_version: u32,
-    /// The run, when one was named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<RunId>,
-    /// The workflow.
-    pub workflow_id: WorkflowId,
-    /// Tasks in the run.
-    pub planned_workers: u32,
-    /// Tasks to do.
-    pub pending_workers: u32,
-    /// Tasks accepted.
-    pub completed_workers: u32,
-    /// Tasks parked.
-    pub parked_workers: u32,
-    /// What `drive` would do first.
-    pub next_action: NextAction,
-    /// The task it would do it to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_task_id: Option<TaskId>,
-    /// That task's phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_phase: Option<PhaseId>,
-    /// Whether every task that is left has an agent.
-    pub agent_configured: bool,
-    /// What stands in the way, in sentences.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub blockers: Vec<String>,
-    /// What is allowed but likely a slip, such as a placeholder that names no input.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
-    /// The phases, and what each task would be run with: of `taskLimit` tasks, counted over all phases.
-    pub plan: Vec<PlannedPhase>,
-}
-
-/// What `drive` would do first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NextAction {
-    /// Start a task.
-    Dispatch,
-    /// Carry on a task that was started.
-    Fulfill,
-    /// Commit the run.
-    Commit,
-    /// Nothing may be done.
-    Blocked,
-    /// Nothing is left to do.
-    Complete,
-}
-
-/// A phase of a preview.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedPhase {
-    /// The phase.
-    pub id: PhaseId,
-    /// Its name for people.
-    pub title: String,
-    /// How its tasks run.
-    pub mode: PhaseMode,
-    /// How many would run at once.
-    pub width: u32,
-    /// How it stands.
-    pub status: PhaseStatus,
-    /// How many tasks it has.
-    #[serde(default)]
-    pub total_tasks: u32,
-    /// For a phase that is gone through again: how often at most, and what ends that.
-    #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
-    pub looping: Option<PlannedLoop>,
-    /// Those of its tasks that were asked for.
-    pub tasks: Vec<PlannedTask>,
-}
-
-/// The loop that a phase of a preview belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedLoop {
-    /// Which round the phase is, from 1. Later rounds are planned when they are decided.
-    pub round: u32,
-    /// Rounds at most.
-    pub max_rounds: u32,
-    /// What ends the loop before that, in words.
-    pub until: String,
-    /// Whether it was decided how this round ends.
-    pub decided: bool,
-}
-
-/// The workflow that is driven in a task's place, as a preview tells of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedSubWorkflow {
-    /// What the task names.
-    pub id: String,
-    /// The workflow's title.
-    pub title: String,
-    /// Its tasks, those of the workflows inside it with them.
-    pub tasks: u32,
-    /// The agents they go to.
-    pub agents: Vec<AgentName>,
-}
-
-/// A task of a preview.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedTask {
-    /// The task.
-    pub id: TaskId,
-    /// How it stands.
-    pub status: TaskStatus,
-    /// The agent it goes to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentName>,
-    /// The command line or URL, secrets replaced. Placeholders that depend on the attempt are left as they are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub invocation: Option<String>,
-    /// Whether an earlier result would be used.
-    pub cache: CacheState,
-    /// For a task that is a workflow of its own: what that is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sub_workflow: Option<PlannedSubWorkflow>,
-    /// What stands in this task's way.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub blockers: Vec<String>,
-}
-
-/// Whether an earlier result would be used, and why or why not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct CacheState {
-    /// The verdict.
-    pub state: CacheVerdict,
-    /// Why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// In a preview: the earlier task, or phase, whose result this hangs on. It cannot be known before, and a `miss` is then no
-    /// more than what is known now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub depends_on: Option<String>,
-}
-
-/// Whether an earlier result would be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum CacheVerdict {
-    /// It would.
-    Hit,
-    /// None fits.
-    Miss,
-    /// Caching is not asked for.
-    Off,
-}
-
 /// One line of a list of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -377,6 +227,10 @@ pub struct RunSummary {
     /// What to do next, where it is not driven and something is left to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// What it was asked: to tell it from other runs of its workflow. Long texts and lists are cut (texts end with `…`);
+    /// `showRun` has them whole.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<InputName, serde_json::Value>,
 }
 
 /// A run that could not be listed, and why.
@@ -403,9 +257,9 @@ pub struct RunView {
     pub inputs: BTreeMap<InputName, serde_json::Value>,
     /// Its phases, in order.
     pub phases: Vec<PhaseView>,
-    /// Its tasks, in order, from `taskOffset` on.
+    /// Its tasks, in order, from `taskOffset` on; of those that were asked for.
     pub tasks: Vec<TaskView>,
-    /// How many tasks there are in all.
+    /// How many tasks the run has in all.
     pub total_tasks: u32,
     /// The number of its newest lifecycle event.
     pub last_seq: u64,
@@ -478,6 +332,9 @@ pub struct TaskView {
     /// Why the newest attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// For a task that waits after a passing fault: its next attempt does not start before this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
     /// The model, as the agent reported it; `unreported` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_model: Option<String>,

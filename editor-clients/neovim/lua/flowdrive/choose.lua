@@ -2,6 +2,7 @@
 --- Must not: change anything on the server.
 local arguments = require("flowdrive.arguments")
 local client_of = require("flowdrive.client")
+local format = require("flowdrive.format")
 local ui = require("flowdrive.ui")
 
 local M = {}
@@ -163,6 +164,7 @@ M.fits = {
 function M.run_label(summary)
   local open = summary.openFeedback > 0 and (", %d waiting for you"):format(summary.openFeedback) or ""
   local now = summary.driving and ", driven now" or ""
+  local asked = summary.inputs and summary.inputs.question
   return ("%s  %s %d/%d%s%s  %s"):format(
     summary.runId,
     summary.status,
@@ -170,7 +172,7 @@ function M.run_label(summary)
     summary.plannedWorkers,
     open,
     now,
-    summary.title
+    type(asked) == "string" and asked ~= "" and format.shorten(format.one_line(asked), 80) or summary.title
   )
 end
 

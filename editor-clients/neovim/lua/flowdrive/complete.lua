@@ -96,9 +96,16 @@ local function run_ids(fits)
   return found
 end
 
---- The agents that the editor's configuration names, and the one that is built in.
+--- The agents: those that a running server knows, else those that the editor's configuration names and the one that is
+--- built in.
 ---@return string[]
 local function agents()
+  local answer = ask_now("listAgents")
+  if answer and answer.agents then
+    return vim.tbl_map(function(agent)
+      return agent.name
+    end, answer.agents)
+  end
   local options = require("flowdrive").options().init_options or {}
   local found = vim.tbl_keys(options.agents or {})
   table.sort(found)

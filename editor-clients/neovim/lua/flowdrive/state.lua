@@ -291,8 +291,8 @@ end
 ---@param before? flowdrive.Task
 local function take(task, seen, before)
   task.status, task.attempt, task.agent = seen.status, seen.attempts, seen.agent
-  -- The protocol has no word for a task that waits for its next attempt.
-  if before and before.status == "retrying" and seen.status == "pending" then
+  -- One that waits after a passing fault says until when; one that is tried again at once only its event tells.
+  if seen.status == "pending" and (seen.notBefore or (before and before.status == "retrying")) then
     task.status = "retrying"
   end
   local text = seen.status == "completed" and seen.summary or seen.failure or seen.summary

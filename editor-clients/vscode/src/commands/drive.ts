@@ -8,10 +8,9 @@ import * as l10n from "@vscode/l10n";
 import * as vscode from "vscode";
 import { isCancelled, isLost, show } from "../errors";
 import * as methods from "../methods";
-import { agents } from "../model/doctor";
 import { Dismissed } from "../model/fault";
 import type { Asked } from "../model/preview";
-import type { DriveParams, DrivePreview, DriveResult } from "../protocol";
+import type { DriveParams, DrivePreview, DriveResult } from "flowdrive-client/protocol";
 import { announce, announceStopping } from "../ui/announce";
 import { withProgress, type Outcome } from "../ui/progress";
 import { complete, type Selection } from "../ui/wizard";
@@ -65,7 +64,7 @@ async function plan(parts: Parts, session: Session, given: Given): Promise<Plann
   };
   const asked = await complete(selection, {
     workflows,
-    agents: async () => agents((await client.sendRequest(methods.doctor, { workspace })).checks),
+    agents: async () => (await client.sendRequest(methods.listAgents, {})).agents,
     ...(last === undefined ? {} : { last }),
     askAgent: true,
   });

@@ -8,7 +8,7 @@ import type { Follower } from "../follower";
 import * as methods from "../methods";
 import type { Catalog } from "../model/catalog";
 import { question } from "../model/runTree";
-import type { RunSummary, StopMode } from "../protocol";
+import type { RunSummary, StopMode } from "flowdrive-client/protocol";
 import type { Server } from "../server";
 import * as choose from "../ui/choose";
 import type { Documents } from "../ui/documents";

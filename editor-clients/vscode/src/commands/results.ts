@@ -9,7 +9,7 @@ import * as vscode from "vscode";
 import * as methods from "../methods";
 import { document as doctorDocument } from "../model/doctor";
 import type { Place } from "../model/findings";
-import type { FeedbackRecord } from "../protocol";
+import type { FeedbackRecord } from "flowdrive-client/protocol";
 import * as choose from "../ui/choose";
 import { openPlace as showPlace } from "../ui/panels";
 import { chooseRun, nameOf, open, type Given, type Parts, type Session } from "./parts";

@@ -2,7 +2,7 @@
  * The runs of this window's folders, their open feedback, and which run the findings are shown of. Tells its listeners
  * what changed. Must not: ask the server, or know the editor.
  */
-import type { FeedbackRecord, ListRunsResult, ProgressEvent, RunSummary, TaskView, UnreadableRun } from "../protocol";
+import type { FeedbackRecord, ListRunsResult, ProgressEvent, RunSummary, TaskView, UnreadableRun } from "flowdrive-client/protocol";
 import { apply, ended, type Detail, type Effect, type Run } from "./run";
 
 /** A run whose detail, findings or feedback changed; without an id, the list itself did. */

@@ -1,8 +1,8 @@
 /**
- * The server's checks as a document, and the agents among them. Must not: know the editor.
+ * The server's checks as a document. Must not: know the editor.
  */
 import * as l10n from "@vscode/l10n";
-import type { CheckStatus, DoctorCheck, DoctorResult } from "../protocol";
+import type { CheckStatus, DoctorResult } from "flowdrive-client/protocol";
 import { code, plain } from "./markdown";
 
 function mark(status: CheckStatus): string {
@@ -38,23 +38,4 @@ export function document(result: DoctorResult, binary: { path: string; version: 
     lines.push(`| ${mark(check.status)} | ${plain(check.name)} | ${plain(check.message)}${hint} |`);
   }
   return `${lines.join("\n")}\n`;
-}
-
-export interface KnownAgent {
-  name: string;
-  isDefault: boolean;
-  /** Whether it can be used, as far as a look at it tells. */
-  usable: boolean;
-  /** What was found. */
-  message: string;
-}
-
-/** The agents that the checks are about. */
-export function agents(checks: readonly DoctorCheck[]): KnownAgent[] {
-  return checks.flatMap((check) => {
-    const match = /^agent (\S+)( \(default\))?$/.exec(check.name);
-    return match?.[1] === undefined
-      ? []
-      : [{ name: match[1], isDefault: match[2] !== undefined, usable: check.status === "ok", message: check.message }];
-  });
 }

@@ -2,7 +2,7 @@
  * Open feedback as rows, and a record as a document. Must not: know the editor, or keep state.
  */
 import * as l10n from "@vscode/l10n";
-import type { FeedbackRecord, FeedbackSeverity } from "../protocol";
+import type { FeedbackRecord, FeedbackSeverity } from "flowdrive-client/protocol";
 import * as format from "./format";
 import { block, code, plain } from "./markdown";
 import type { Icon, Row } from "./row";

@@ -3,7 +3,7 @@
  * Must not: know the editor, or keep state.
  */
 import * as l10n from "@vscode/l10n";
-import type { Severity } from "../protocol";
+import type { Severity } from "flowdrive-client/protocol";
 import { claims, evidenceRow, findingRow, severityIcon, severityName, type Claim, type Place } from "./findings";
 import type { Row } from "./row";
 import type { Run } from "./run";

@@ -4,7 +4,7 @@
  */
 import * as path from "node:path";
 import * as l10n from "@vscode/l10n";
-import type { Evidence, Finding, Severity } from "../protocol";
+import type { Evidence, Finding, Severity } from "flowdrive-client/protocol";
 import * as format from "./format";
 import { code, plain } from "./markdown";
 import type { Icon, Row } from "./row";

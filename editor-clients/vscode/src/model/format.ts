@@ -2,7 +2,7 @@
  * Times, counts and names as people read them. Must not: know the editor, or keep state.
  */
 import * as l10n from "@vscode/l10n";
-import type { RunStatus, Usage } from "../protocol";
+import type { RunStatus, Usage } from "flowdrive-client/protocol";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

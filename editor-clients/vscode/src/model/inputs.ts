@@ -4,7 +4,7 @@
  */
 import * as path from "node:path";
 import * as l10n from "@vscode/l10n";
-import type { InputSpec, InputType } from "../protocol";
+import type { InputSpec, InputType } from "flowdrive-client/protocol";
 
 export type Parsed = { value: unknown } | { problem: string };
 

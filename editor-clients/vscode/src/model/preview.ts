@@ -3,7 +3,7 @@
  * Must not: know the editor, or talk to the server.
  */
 import * as l10n from "@vscode/l10n";
-import type { DrivePreview, NextAction, PlannedPhase, PlannedTask } from "../protocol";
+import type { DrivePreview, NextAction, PlannedPhase, PlannedTask } from "flowdrive-client/protocol";
 import * as format from "./format";
 import { escape, render } from "./page";
 

@@ -2,13 +2,11 @@
  * One run as the views show it: what the server last said of it, brought up to date by its events.
  * Must not: ask the server, or know the editor.
  */
-import type { PhaseView, ProgressEvent, RunSummary, RunView, StopMode, TaskView } from "../protocol";
+import type { PhaseView, ProgressEvent, RunSummary, RunView, StopMode, TaskView } from "flowdrive-client/protocol";
 
 export interface Task extends TaskView {
   /** The newest line of what its agent is doing. */
   activity?: string;
-  /** Not tried again before this time. */
-  notBefore?: string;
 }
 
 export interface Detail {

@@ -3,7 +3,7 @@
  * Must not: know the editor, or keep state.
  */
 import * as l10n from "@vscode/l10n";
-import type { PhaseView } from "../protocol";
+import type { PhaseView } from "flowdrive-client/protocol";
 import type { Catalog } from "./catalog";
 import { findingRow, type Place } from "./findings";
 import * as format from "./format";
@@ -144,7 +144,7 @@ export function row(catalog: Catalog, node: RunNode, now: number, open: (place: 
 
 /** What the run was asked, on one line: the first text among its inputs. */
 export function question(run: Run): string | undefined {
-  const inputs = run.detail?.inputs ?? {};
+  const inputs: Readonly<Record<string, unknown>> = run.summary.inputs ?? run.detail?.inputs ?? {};
   const asked = inputs.question ?? Object.values(inputs).find((value) => typeof value === "string");
   return typeof asked === "string" && asked !== "" ? format.oneLine(asked, 80) : undefined;
 }

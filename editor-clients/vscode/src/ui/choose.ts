@@ -6,7 +6,7 @@ import * as l10n from "@vscode/l10n";
 import * as vscode from "vscode";
 import * as format from "../model/format";
 import { BACK } from "../model/steps";
-import type { FeedbackRecord, Resolution, RunSummary } from "../protocol";
+import type { FeedbackRecord, Resolution, RunSummary } from "flowdrive-client/protocol";
 import { pick, text } from "./ask";
 
 /** Without a position there is no way back. */

@@ -11,7 +11,7 @@ import * as vscode from "vscode";
 import type { Place } from "../model/findings";
 import { canStart, previewPage, type Asked } from "../model/preview";
 import { reportPage, target } from "../model/report";
-import type { DrivePreview } from "../protocol";
+import type { DrivePreview } from "flowdrive-client/protocol";
 
 const nonce = () => randomBytes(18).toString("base64url");
 const OPTIONS: vscode.WebviewPanelOptions & vscode.WebviewOptions = { enableScripts: true, localResourceRoots: [], enableFindWidget: true };

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
 import { WorkDoneProgress, type LanguageClient } from "vscode-languageclient/node";
-import type { DriveResult } from "../protocol";
+import type { DriveResult } from "flowdrive-client/protocol";
 
 /** How a drive ended for who asked for it: with an answer; cancelled, so that its run is stopping; or with its server. */
 export type Outcome = DriveResult | { runId: string; ended: "cancelled" | "lost" };

@@ -7,11 +7,10 @@ import { stat } from "node:fs/promises";
 import * as path from "node:path";
 import * as l10n from "@vscode/l10n";
 import * as vscode from "vscode";
-import type { KnownAgent } from "../model/doctor";
 import * as format from "../model/format";
 import { inOrder, insideWorkspace, missing, parseValue, problemOf, promptOf, textOf } from "../model/inputs";
 import { ask, BACK, type Position, type Question } from "../model/steps";
-import type { InputSpec, WorkflowSummary } from "../protocol";
+import type { AgentSummary, InputSpec, WorkflowSummary } from "flowdrive-client/protocol";
 import { list, pick, text, type Choice } from "./ask";
 
 /** What is to be driven. What is there already is not asked for. */
@@ -26,7 +25,7 @@ export interface Selection {
 export interface Offered {
   workflows: readonly WorkflowSummary[];
   /** Asked for when it is needed. */
-  agents: () => Promise<readonly KnownAgent[]>;
+  agents: () => Promise<readonly AgentSummary[]>;
   /** What was driven last, offered first. */
   last?: { workflow: string; inputs: Readonly<Record<string, unknown>>; agent?: string };
   /** Whether the agent is asked for. */
@@ -207,12 +206,12 @@ async function browse(workspace: string): Promise<string | undefined> {
 
 async function chooseAgent(selection: Selection, offered: Offered, title: string, position: Position): Promise<typeof BACK | undefined> {
   const agents = await offered.agents();
-  const standard = agents.find((agent) => agent.isDefault);
-  const others = agents.filter((agent) => !agent.isDefault).sort((a, b) => Number(b.usable) - Number(a.usable));
+  const standard = agents.find((agent) => agent.default);
+  const others = agents.filter((agent) => !agent.default).sort((a, b) => Number(b.usable) - Number(a.usable));
   const separator = { label: l10n.t("cannot be used now"), kind: vscode.QuickPickItemKind.Separator };
-  const rowOf = (agent: KnownAgent): Choice<string> => ({
+  const rowOf = (agent: AgentSummary): Choice<string> => ({
     label: `$(${agent.usable ? "robot" : "warning"}) ${agent.name}`,
-    detail: format.oneLine(agent.message),
+    detail: format.oneLine(agent.reason ?? agent.invocation),
     value: agent.name,
   });
   const unusable = others.filter((agent) => !agent.usable);
@@ -224,7 +223,7 @@ async function chooseAgent(selection: Selection, offered: Offered, title: string
       {
         label: `$(star-full) ${standard?.name ?? l10n.t("The server's default")}`,
         description: l10n.t("default"),
-        ...(standard === undefined ? {} : { detail: format.oneLine(standard.message) }),
+        ...(standard === undefined ? {} : { detail: format.oneLine(standard.reason ?? standard.invocation) }),
         value: "",
       },
       ...others.filter((agent) => agent.usable).map(rowOf),

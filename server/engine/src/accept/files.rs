@@ -147,7 +147,8 @@ impl Lines {
     }
 
     /// A line, counted from 0.
-    pub(super) fn get(&self, index: usize) -> Option<&str> {
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&str> {
         let start = *self.starts.get(index)?;
         let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
         let line = &self.text[start..end];

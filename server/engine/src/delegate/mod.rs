@@ -44,4 +44,6 @@ pub(crate) use delegator::Found;
 pub use delegator::{DelegateError, Delegator, DelegatorOptions};
 pub use limits::{Busy, Limits, Permit};
 pub(crate) use presets::SignIn;
+#[doc(hidden)]
+pub use presets::read_stream;
 pub(crate) use usable::Usable;

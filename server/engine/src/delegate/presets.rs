@@ -20,6 +20,8 @@ use flowdrive_protocol::outcome::Usage;
 use flowdrive_protocol::workflow::Sandbox;
 use serde_json::Value;
 
+use super::lines::{Lines, OnLonger};
+use super::stdout::EVENT_CAP;
 use crate::accept::usage::count;
 use crate::model::outcome::AgentReport;
 
@@ -162,6 +164,23 @@ impl Parser {
         let message = state.result.unwrap_or(state.text);
         Parsed { report, result: Some(message).filter(|text| !text.trim().is_empty()), error: state.error }
     }
+}
+
+/// What a preset's stream of events comes to, however it is cut: its report, its final message, the error it ended with.
+/// For the fuzz targets, which see what is public.
+#[doc(hidden)]
+pub fn read_stream<'s>(
+    preset: Preset,
+    chunks: impl Iterator<Item = &'s [u8]>,
+) -> Option<(AgentReport, Option<String>, Option<String>)> {
+    let mut parser = Parser::new(preset)?;
+    let mut lines = Lines::new(EVENT_CAP, OnLonger::Fail);
+    for chunk in chunks {
+        lines.push(chunk, |line| drop(parser.line(line))).ok()?;
+    }
+    lines.finish(|line| drop(parser.line(line)));
+    let parsed = parser.finish();
+    Some((parsed.report, parsed.result, parsed.error))
 }
 
 /// The text at a JSON pointer.

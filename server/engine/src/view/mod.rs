@@ -3,10 +3,14 @@
 mod forecast;
 pub mod preview;
 
+use std::collections::HashSet;
+
 use flowdrive_protocol::SCHEMA_VERSION;
 use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
+use flowdrive_protocol::ids::TaskId;
 use flowdrive_protocol::run::{PhaseView, RunSummary, RunView, TaskStatus, TaskView};
+use serde_json::Value;
 
 use crate::decide::finish;
 use crate::model::state::RunState;
@@ -29,19 +33,51 @@ pub fn summary(state: &RunState, driving: bool) -> RunSummary {
         driving,
         reason: if driving { None } else { finish::standing(state) },
         next: if driving { None } else { finish::next_step(state) },
+        inputs: state.inputs.iter().map(|(name, value)| (name.clone(), brief(value))).collect(),
     }
 }
 
-/// A run in full; of its tasks, `limit` from `offset` on.
+/// Characters of a text, and items of a list or fields of an object, that a list of runs shows of an input.
+const BRIEF_CHARS: usize = 200;
+const BRIEF_ITEMS: usize = 10;
+
+/// A value as a list shows it: long enough to know it again, short enough to be kept for thousands of runs.
+fn brief(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text.chars().count() > BRIEF_CHARS => {
+            Value::String(text.chars().take(BRIEF_CHARS).chain(['…']).collect())
+        }
+        Value::Array(items) => items.iter().take(BRIEF_ITEMS).map(brief).collect(),
+        Value::Object(fields) => {
+            fields.iter().take(BRIEF_ITEMS).map(|(name, value)| (name.clone(), brief(value))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// Which tasks of a run are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Only these; all when empty.
+    pub ids: &'a [TaskId],
+    /// So many of them are passed over.
+    pub offset: usize,
+    /// So many at most.
+    pub limit: usize,
+}
+
+/// A run, and those of its tasks that are asked for.
 #[must_use]
 pub fn run(
     state: &RunState,
     paths: &RunPaths,
     driving: bool,
-    (offset, limit): (usize, usize),
+    asked: Asked<'_>,
     (events, more_events): (Vec<ProgressEvent>, bool),
 ) -> RunView {
+    let ids: HashSet<&TaskId> = asked.ids.iter().collect();
     let order = state.phases.iter().flat_map(|phase| phase.tasks.iter().copied());
+    let wanted = order.filter(|place| ids.is_empty() || ids.contains(&state.tasks[*place].id));
     RunView {
         schema_version: SCHEMA_VERSION,
         summary: summary(state, driving),
@@ -58,7 +94,7 @@ pub fn run(
                 completed: phase.completed(),
             })
             .collect(),
-        tasks: order.skip(offset).take(limit).map(|place| task(state, place, paths)).collect(),
+        tasks: wanted.skip(asked.offset).take(asked.limit).map(|place| task(state, place, paths)).collect(),
         total_tasks: state.planned(),
         last_seq: state.event_seq,
         events,
@@ -87,6 +123,7 @@ fn task(state: &RunState, place: usize, paths: &RunPaths) -> TaskView {
         findings: accepted.map(|result| result.findings.clone()).unwrap_or_default(),
         result_path: accepted.map(|result| paths.dir.join(&result.path).to_string_lossy().into_owned()),
         failure: task.refusal.as_ref().filter(|_| task.status != TaskStatus::Completed).map(|r| r.reason.clone()),
+        not_before: task.not_before.filter(|_| task.status == TaskStatus::Pending),
         reported_model: outcome.map(|o| o.report.model.clone().unwrap_or_else(|| "unreported".to_owned())),
         usage: outcome.and_then(|outcome| outcome.report.usage.clone()),
     }

@@ -8,6 +8,16 @@ fn the_committed_schemas_are_up_to_date() {
     check(committed).unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// The one copy, which the VS Code extension is compiled with too.
+#[test]
+fn the_typescript_clients_types_are_up_to_date() {
+    let copy = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/typescript/src/protocol.ts"));
+    assert!(
+        std::fs::read_to_string(copy).unwrap() == type_script(),
+        "run `npm run types` in clients/typescript after `{REPAIR}`"
+    );
+}
+
 #[test]
 fn the_tables_in_the_guide_are_up_to_date() {
     let guide = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol.md"));

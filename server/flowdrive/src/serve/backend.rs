@@ -32,6 +32,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     async fn verify_run(&self, params: VerifyRunParams) -> Answer<VerifyRunResult>;
     async fn prune_runs(&self, params: PruneRunsParams) -> Answer<PruneRunsResult>;
     async fn doctor(&self, params: DoctorParams) -> Answer<DoctorResult>;
+    async fn list_agents(&self, params: ListAgentsParams) -> Answer<ListAgentsResult>;
     async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> usize;
 }
 
@@ -84,6 +85,9 @@ impl Backend for Engine {
     }
     async fn doctor(&self, params: DoctorParams) -> Answer<DoctorResult> {
         Self::doctor(self, params).await
+    }
+    async fn list_agents(&self, params: ListAgentsParams) -> Answer<ListAgentsResult> {
+        Self::list_agents(self, params).await
     }
     async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> usize {
         Self::shutdown(self, mode, by, deadline).await

@@ -46,8 +46,9 @@ impl Mark {
         own.chain(self.further.iter().map(|(location, _)| &location.uri))
     }
 
-    /// As it is to be shown in `file` now: it follows lines that moved, and says so when they are no longer there.
-    pub(crate) fn shown(&self, file: &Url, now: &Now) -> Diagnostic {
+    /// As it is to be shown in `file` now: it follows lines that moved, and says so when they are no longer there. It
+    /// begins and ends with what stands on its lines, where the file can be read.
+    pub(crate) fn shown(&self, file: &Url, now: &Now, columns: Columns) -> Diagnostic {
         let mut shown = self.diagnostic.clone();
         let look = |evidence: &Evidence, file: &Url| {
             now.get(file).map_or(Standing::AsCited, |lines| standing(evidence, lines.as_ref()))
@@ -58,6 +59,7 @@ impl Mark {
                 Standing::Moved(first) => shown.range = moved(shown.range, first),
                 Standing::Stale => mark_stale(&mut shown, evidence),
             }
+            shown.range = narrowed(shown.range, now.get(file), columns);
         }
         let further: Vec<DiagnosticRelatedInformation> = self
             .further
@@ -70,12 +72,45 @@ impl Mark {
                     Standing::Moved(first) => location.range = moved(location.range, first),
                     Standing::Stale => message.push_str(", but these lines have changed since"),
                 }
+                location.range = narrowed(location.range, now.get(&location.uri), columns);
                 DiagnosticRelatedInformation { location, message }
             })
             .collect();
         shown.related_information = (!further.is_empty()).then_some(further);
         shown
     }
+}
+
+/// How a client counts columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// In bytes.
+    Utf8,
+    /// In units of UTF-16.
+    Utf16,
+}
+
+impl Columns {
+    fn of(self, text: &str) -> u32 {
+        let columns = match self {
+            Self::Utf8 => text.len(),
+            Self::Utf16 => text.encode_utf16().count(),
+        };
+        u32::try_from(columns).unwrap_or(u32::MAX)
+    }
+}
+
+/// Whole lines without the blanks before the first and after the last: what an editor underlines. As they are where the
+/// file was not read, is shorter, or has nothing there.
+fn narrowed(range: Range, lines: Option<&Option<Lines>>, columns: Columns) -> Range {
+    let last = range.end.line.saturating_sub(1);
+    let line = |number: u32| lines?.as_ref()?.get(usize::try_from(number).ok()?);
+    let (Some(begins), Some(ends)) = (line(range.start.line), line(last)) else { return range };
+    let indent = &begins[..begins.len() - begins.trim_start().len()];
+    // A blank first line has no beginning of its own.
+    let start = if indent.len() == begins.len() { 0 } else { columns.of(indent) };
+    let narrow = Range::new(Position::new(range.start.line, start), Position::new(last, columns.of(ends.trim_end())));
+    if narrow.start < narrow.end { narrow } else { range }
 }
 
 fn moved(range: Range, first: u32) -> Range {
@@ -226,7 +261,7 @@ fn place(run: Run<'_>, evidence: &Evidence) -> Option<Location> {
     Some(Location { uri, range: lines(first, evidence.end_line.unwrap_or(first)) })
 }
 
-/// Whole lines, counted from 1; no column is used, so that no encoding of columns matters.
+/// Whole lines, counted from 1. Columns are set when it is shown, since lines move.
 fn lines(first: u32, last: u32) -> Range {
     let first = first.max(1);
     Range { start: Position::new(first - 1, 0), end: Position::new(last.max(first), 0) }
@@ -269,7 +304,7 @@ mod tests {
 
     fn shown_in(by_file: &ByFile, path: &str, now: &Now) -> Vec<Diagnostic> {
         let file = address(path);
-        by_file[&file].iter().map(|mark| mark.shown(&file, now)).collect()
+        by_file[&file].iter().map(|mark| mark.shown(&file, now, Columns::Utf16)).collect()
     }
 
     fn address(path: &str) -> Url {
@@ -348,12 +383,32 @@ mod tests {
             let now = Now::from([(file.clone(), lines(a)), (address("/ws/b.rs"), lines(b))]);
             let shown = shown_in(&by_file, "/ws/a.rs", &now).remove(0);
             assert_eq!((shown.range.start.line, shown.severity), (line, Some(severity)), "{a:?}");
-            assert_eq!(shown.range.end, Position::new(line + 1, 0));
             assert_eq!(shown.message.contains("Stale") && shown.message.contains("\u{1f980}"), stale, "{a:?}");
             assert_eq!(About::of(&shown).unwrap().stale, stale);
             assert_eq!(shown.related_information.unwrap()[0].message, further);
             assert_eq!(shown.tags, None, "a tag would strike out or fade the code");
         }
+    }
+
+    #[test]
+    fn a_place_begins_and_ends_with_what_stands_there() {
+        let range = |a: (u32, u32), b: (u32, u32)| Range::new(Position::new(a.0, a.1), Position::new(b.0, b.1));
+        for (text, first, last, columns, expected) in [
+            ("a\n\t  b = 1;  \r\n", 2, 2, Columns::Utf16, range((1, 3), (1, 9))),
+            ("  a\n  b\nc \n", 1, 3, Columns::Utf16, range((0, 2), (2, 1))),
+            (" \u{1f980}x", 1, 1, Columns::Utf16, range((0, 1), (0, 4))),
+            (" \u{1f980}x", 1, 1, Columns::Utf8, range((0, 1), (0, 6))),
+            ("\u{3000}x", 1, 1, Columns::Utf8, range((0, 3), (0, 4))),
+            ("\u{feff}x\n", 1, 1, Columns::Utf8, range((0, 0), (0, 1))),
+            ("\n  \n b\n", 1, 3, Columns::Utf16, range((0, 0), (2, 2))),
+            ("a\n   \n", 2, 2, Columns::Utf16, range((1, 0), (2, 0))),
+            ("a\n", 4, 5, Columns::Utf16, range((3, 0), (5, 0))),
+        ] {
+            let read = Some(Lines::of(text.to_owned()));
+            assert_eq!(narrowed(lines(first, last), Some(&read), columns), expected, "{text:?}");
+        }
+        assert_eq!(narrowed(lines(3, 3), Some(&None), Columns::Utf8), lines(3, 3), "the file is gone");
+        assert_eq!(narrowed(lines(3, 3), None, Columns::Utf8), lines(3, 3), "it was not looked at");
     }
 
     #[test]

@@ -201,6 +201,7 @@ impl Drives {
                 workspace: stream.0.workspace.clone(),
                 run_id: stream.1.clone(),
                 since_seq: Some(since),
+                task_ids: Vec::new(),
                 task_offset: 0,
                 task_limit: Some(0),
                 write_report: false,

@@ -3,31 +3,64 @@
 //!
 //! Must not: know of methods or of how a message came.
 
+use std::hash::{Hash, Hasher};
+
 use serde_json::{Map, Number, Value};
 use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Response};
 
-/// From here on, 2 to the 53rd, not every whole number is a float.
+/// The first whole number, 2 to the 53rd, from which on not every one is a float.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The id of a request, as the client gave it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// The id of a request, given back as it came.
+#[derive(Debug, Clone)]
 pub(crate) enum RequestId {
-    /// A number.
-    Number(Number),
+    /// A whole number: what it is, and how the client wrote it (`1`, `1.0` and `1e0` are one number, and one id).
+    Number(i128, Number),
     /// A text.
     Text(String),
 }
 
 impl RequestId {
-    /// The id in a JSON value, if it can be one. A number that cannot be given back as it came is none: reading has
-    /// rounded it already.
+    /// The id in a JSON value, if it can be one: a text or a whole number. A number with a fraction is none, and neither
+    /// is one so large that reading it as a float has rounded it: it could not be given back.
     pub(crate) fn from_value(value: &Value) -> Option<Self> {
-        let rounded = |number: &Number| number.is_f64() && number.as_f64().is_none_or(|float| float.abs() >= EXACT);
         match value {
-            Value::Number(number) if rounded(number) => None,
-            Value::Number(number) => Some(Self::Number(number.clone())),
+            Value::Number(number) => whole(number).map(|value| Self::Number(value, number.clone())),
             Value::String(text) => Some(Self::Text(text.clone())),
             _ => None,
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a float that is whole and small enough is exact as an integer")]
+fn whole(number: &Number) -> Option<i128> {
+    if let Some(signed) = number.as_i64() {
+        return Some(signed.into());
+    }
+    if let Some(unsigned) = number.as_u64() {
+        return Some(unsigned.into());
+    }
+    let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < EXACT)?;
+    Some(float as i128)
+}
+
+impl PartialEq for RequestId {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Number(one, _), Self::Number(other, _)) => one == other,
+            (Self::Text(one), Self::Text(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for RequestId {}
+
+impl Hash for RequestId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Number(value, _) => value.hash(state),
+            Self::Text(text) => text.hash(state),
         }
     }
 }
@@ -35,7 +68,7 @@ impl RequestId {
 impl From<RequestId> for Value {
     fn from(id: RequestId) -> Self {
         match id {
-            RequestId::Number(number) => Self::Number(number),
+            RequestId::Number(_, given) => Self::Number(given),
             RequestId::Text(text) => Self::String(text),
         }
     }
@@ -44,7 +77,7 @@ impl From<RequestId> for Value {
 impl std::fmt::Display for RequestId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Number(number) => write!(f, "{number}"),
+            Self::Number(_, given) => write!(f, "{given}"),
             Self::Text(text) => write!(f, "\"{}\"", text.escape_debug()),
         }
     }
@@ -108,8 +141,7 @@ fn classify(value: Value) -> Message {
 
 fn call(has_id: bool, known: Option<RequestId>, method: String, params: Option<Value>) -> Message {
     if has_id && known.is_none() {
-        let why =
-            "`id` must be a string, or a number that can be given back as it came (a whole one of at most 64 bits)";
+        let why = "`id` must be a string or a whole number of at most 64 bits; a notification has none";
         return Message::Invalid(None, invalid_request(why));
     }
     let params = match params {
@@ -132,7 +164,7 @@ fn answer(id: Option<RequestId>, mut object: Map<String, Value>) -> Message {
     };
     // Our own ids are small numbers; an answer with any other id answers nothing we asked.
     let id = match id {
-        Some(RequestId::Number(number)) => number.as_i64().map_or(Id::Null, Id::Number),
+        Some(RequestId::Number(number, _)) => i64::try_from(number).map_or(Id::Null, Id::Number),
         Some(RequestId::Text(text)) => Id::String(text),
         None => Id::Null,
     };
@@ -222,8 +254,6 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"method":"m","params":1}"#, -32600, Some(json!(7)), "`params`"),
             (r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, -32600, None, "`id`"),
             (r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#, -32600, None, "`id`"),
-            (r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"m"}"#, -32600, None, "64 bits"),
-            (r#"{"jsonrpc":"2.0","id":-9007199254740993.0,"method":"m"}"#, -32600, None, "64 bits"),
             (r#"{"jsonrpc":"2.0","id":7}"#, -32600, Some(json!(7)), "neither"),
         ] {
             let Message::Invalid(found, error) = single(text) else { panic!("{text}") };
@@ -233,12 +263,57 @@ mod tests {
     }
 
     #[test]
-    fn answers_keep_ids_as_they_came() {
-        for id in [json!(1), json!("1"), json!(1.5), json!(u64::MAX), json!(i64::MIN), json!(9_007_199_254_740_993_u64)]
-        {
-            let answer = encode_answer(RequestId::from_value(&id), Ok(Value::Null));
-            assert_eq!(answer, json!({"jsonrpc": "2.0", "id": id, "result": null}));
+    fn ids_are_texts_and_whole_numbers_and_are_given_back_as_they_came() {
+        for (id, same_as) in [
+            ("1", "1"),
+            ("1.0", "1"),
+            ("10e-1", "1"),
+            ("1e3", "1000"),
+            ("0", "0"),
+            ("-0", "0"),
+            ("-0.0", "0"),
+            ("-5", "-5.0"),
+            ("9007199254740991.0", "9007199254740991"),
+            ("9007199254740993", "9007199254740993"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            (r#""""#, r#""""#),
+            (r#""1""#, r#""1""#),
+            (r#""\u0000é""#, r#""\u0000\u00e9""#),
+        ] {
+            let [id, same_as] = [id, same_as].map(|text| serde_json::from_str::<Value>(text).unwrap());
+            let read = RequestId::from_value(&id).unwrap_or_else(|| panic!("{id}"));
+            assert_eq!(Some(&read), RequestId::from_value(&same_as).as_ref(), "{id} and {same_as} are one id");
+            assert_eq!(encode_answer(Some(read), Ok(Value::Null)), json!({"jsonrpc": "2.0", "id": id, "result": null}));
         }
+        let [number, text] = [json!(1), json!("1")].map(|id| RequestId::from_value(&id).unwrap());
+        assert_ne!(number, text);
+    }
+
+    #[test]
+    fn all_else_is_no_id() {
+        for id in [
+            "1.5",
+            "-0.1",
+            "1e-3",
+            "9007199254740992.0",
+            "-9007199254740993.0",
+            "1e300",
+            "18446744073709551616",
+            "-9223372036854775809",
+            "99999999999999999999",
+            "null",
+            "true",
+            "{}",
+            "[1]",
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
+            let Message::Invalid(None, error) = single(&text) else { panic!("{text}") };
+            assert_eq!(error.code.code(), -32600, "{text}");
+            assert!(error.message.contains("`id`"), "{text}: {error}");
+        }
+        // Reading one as a number of any kind fails: that is no JSON that this server takes.
+        assert!(matches!(single(r#"{"jsonrpc":"2.0","id":1e999,"method":"m"}"#), Message::Invalid(None, _)));
     }
 
     proptest! {

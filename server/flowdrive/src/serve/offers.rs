@@ -71,9 +71,12 @@ fn command(title: String, command: &str, argument: Value) -> Command {
     Command { title, command: command.to_owned(), arguments: Some(vec![argument]) }
 }
 
-/// What can be done about the diagnostics that touch a range.
+/// What can be done about the diagnostics on the lines of a range: a cursor before the text of a line is on it as well.
 pub(crate) fn actions(diagnostics: &[Diagnostic], range: Range) -> Vec<CodeActionOrCommand> {
-    let touches = |diagnostic: &&Diagnostic| diagnostic.range.start <= range.end && range.start <= diagnostic.range.end;
+    let touches = |diagnostic: &&Diagnostic| {
+        let place = diagnostic.range;
+        place.start.line <= range.end.line && range.start.line <= place.end.line
+    };
     let touched =
         diagnostics.iter().filter(touches).filter_map(|diagnostic| Some((diagnostic, About::of(diagnostic)?)));
     let offered = touched.flat_map(|(diagnostic, about)| {

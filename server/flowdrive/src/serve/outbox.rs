@@ -3,6 +3,7 @@
 //!
 //! Must not: write anything itself, or wait with the lock held.
 
+mod kinds;
 mod queue;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,8 +15,9 @@ use serde::Serialize;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::framing::{Framing, encode};
-pub(crate) use queue::{CatchUp, Limits, Render, Source, Stream};
-use queue::{Next, Out, Queue};
+pub(crate) use kinds::{CatchUp, Limits, Render, Source, Stream};
+use kinds::{Next, Out};
+use queue::Queue;
 
 /// A notification as it goes out. `None` when it cannot be encoded, which is logged.
 pub(crate) fn notification<P: Serialize>(method: &str, params: &P) -> Option<Vec<u8>> {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tower_lsp::lsp_types::{CodeActionOrCommand, CodeLens, Diagnostic, Range, Url};
 
 use super::backend::Backend;
-use super::diagnostics::{self, ByFile, Mark, Now, Run};
+use super::diagnostics::{self, ByFile, Columns, Mark, Now, Run};
 use super::offers;
 use super::outbox::Outbox;
 
@@ -53,6 +53,8 @@ struct Shared {
     backend: Arc<dyn Backend>,
     outbox: Outbox,
     mode: AtomicU8,
+    /// Whether the client counts columns in bytes.
+    in_bytes: AtomicBool,
     marked: Mutex<BTreeSet<Key>>,
     wake: Notify,
     /// Told when what stands above the lines of files has changed.
@@ -150,6 +152,7 @@ impl Publisher {
             backend,
             outbox,
             mode: AtomicU8::new(OFF),
+            in_bytes: AtomicBool::new(false),
             marked: Mutex::default(),
             wake: Notify::new(),
             lenses: Notify::new(),
@@ -159,7 +162,8 @@ impl Publisher {
     }
 
     /// Begins to publish, for a client that can show diagnostics.
-    pub(crate) fn enable(&self, related: bool) {
+    pub(crate) fn enable(&self, related: bool, columns: Columns) {
+        self.shared.in_bytes.store(columns == Columns::Utf8, Ordering::Relaxed);
         self.shared.mode.store(if related { WITH_RELATED } else { ON }, Ordering::Relaxed);
     }
 
@@ -261,6 +265,8 @@ impl Publisher {
             }
             let files = std::mem::take(&mut self.shown().changed);
             let mut now = Now::new();
+            let in_bytes = self.shared.in_bytes.load(Ordering::Relaxed);
+            let columns = if in_bytes { Columns::Utf8 } else { Columns::Utf16 };
             let mut told = false;
             for file in files {
                 // Not more than the client takes.
@@ -269,7 +275,7 @@ impl Publisher {
                 for cited in marks.iter().flat_map(|mark| mark.cites(&file)) {
                     look(cited, &mut now).await;
                 }
-                let diagnostics: Vec<Diagnostic> = marks.iter().map(|mark| mark.shown(&file, &now)).collect();
+                let diagnostics: Vec<Diagnostic> = marks.iter().map(|mark| mark.shown(&file, &now, columns)).collect();
                 if !self.shown().publish(&file, &diagnostics) {
                     continue;
                 }
@@ -294,6 +300,7 @@ impl Publisher {
                 workspace: Some(key.0.clone()),
                 run_id: key.1.clone(),
                 since_seq: None,
+                task_ids: Vec::new(),
                 task_offset: offset,
                 task_limit: Some(PAGE),
                 write_report: false,
@@ -346,7 +353,7 @@ mod tests {
             publisher.note(Some("/ws"), &started("r"));
             publisher.note(Some("/ws"), &accepted);
             assert_eq!((publisher.marked().len(), publisher.shown().runs.len()), (usize::from(on), usize::from(on)));
-            publisher.enable(false);
+            publisher.enable(false, Columns::Utf16);
         }
     }
 
@@ -359,7 +366,7 @@ mod tests {
             || -> Vec<String> { publisher.shown().runs.keys().map(|key| format!("{}:{}", key.0, key.1)).collect() };
         publisher.adopt("/ws", old());
         assert_eq!(shown(), [""; 0], "nobody shows them");
-        publisher.enable(false);
+        publisher.enable(false, Columns::Utf16);
         publisher.adopt("/ws", old());
         publisher.adopt("/other", old());
         assert_eq!(shown(), ["/other:old", "/other:sub-old-t", "/ws:old", "/ws:sub-old-t"]);

@@ -45,7 +45,7 @@ pub(crate) const OPEN_REPORT: &str = "flowdrive.openReport";
 pub(crate) const SHOW_PREVIEW: &str = "flowdrive.showPreview";
 
 /// What cannot be done without the user's own agents. Everything else is answered also when the configuration is broken.
-const NEEDS_AGENTS: [&str; 4] = [DRIVE, RESUME, PREVIEW, RESOLVE_FEEDBACK];
+const NEEDS_AGENTS: [&str; 5] = [DRIVE, RESUME, PREVIEW, RESOLVE_FEEDBACK, LIST_AGENTS];
 
 /// The service. Clones share its state.
 #[derive(Clone)]
@@ -112,6 +112,7 @@ methods! {
     on_verify_run = VERIFY_RUN,
     on_prune_runs = PRUNE_RUNS,
     on_doctor = DOCTOR,
+    on_list_agents = LIST_AGENTS,
     on_server_info = SERVER_INFO,
 }
 
@@ -195,6 +196,7 @@ impl Service {
                 let answer = self.shared.backend.doctor(params).await;
                 encoded(method, answer.map(|result| self.with_configuration(result)))
             }
+            LIST_AGENTS => encoded(method, self.shared.backend.list_agents(fault::params(method, params)?).await),
             SERVER_INFO => {
                 let params: ServerInfoParams = fault::params(method, params)?;
                 check_protocol(params.protocol_version)?;

@@ -4,6 +4,7 @@
 mod drives;
 mod editor;
 pub(super) mod fake;
+mod flow;
 mod fuzz;
 mod lifecycle;
 mod requests;

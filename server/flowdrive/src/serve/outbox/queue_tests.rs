@@ -1,8 +1,11 @@
-use flowdrive_protocol::ids::WorkerId;
+use std::time::Duration;
+
+use flowdrive_protocol::ids::{RunId, WorkerId};
 use flowdrive_protocol::time::Timestamp;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::super::kinds::Source;
 use super::*;
 
 fn limits() -> Limits {

@@ -13,9 +13,11 @@ use tower_lsp::jsonrpc::{ErrorCode, Result};
 use tower_lsp::lsp_types::{
     CodeActionParams, CodeActionResponse, CodeLens, CodeLensParams, ConfigurationItem, DidChangeConfigurationParams,
     DidChangeWorkspaceFoldersParams, DidSaveTextDocumentParams, ExecuteCommandParams, InitializeParams,
-    InitializeResult, InitializedParams, MessageType, NumberOrString, Registration, WorkspaceFolder,
+    InitializeResult, InitializedParams, MessageType, NumberOrString, PositionEncodingKind, Registration,
+    WorkspaceFolder,
 };
 
+use super::super::diagnostics::Columns;
 use super::super::folders::Folders;
 use super::super::{AT_ONCE, documents, initialize, message, offers, restore};
 use super::{COMMAND_PREFIX, METHODS, OPEN_REPORT, SHOW_PREVIEW, Service, check_protocol, commands};
@@ -139,7 +141,8 @@ impl LanguageServer for Service {
             session.refreshes_lenses = facts.refreshes_lenses;
         }
         if let Some(related) = facts.shows_diagnostics {
-            self.shared.publisher.enable(related);
+            let utf8 = facts.position_encoding == PositionEncodingKind::UTF8;
+            self.shared.publisher.enable(related, if utf8 { Columns::Utf8 } else { Columns::Utf16 });
         }
         if let Some(parent) = params.process_id {
             self.shared.parent.send_replace(Some(parent));

@@ -198,6 +198,10 @@ impl Backend for Fake {
         Ok(DoctorResult { version: params.workspace.unwrap_or_default(), ok: true, checks: Vec::new() })
     }
 
+    async fn list_agents(&self, _: ListAgentsParams) -> Result<ListAgentsResult, EngineError> {
+        Ok(ListAgentsResult { agents: Vec::new() })
+    }
+
     async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> usize {
         let drives = self.drives.lock().unwrap().clone();
         for drive in &drives {
