@@ -20,6 +20,7 @@ export const ERROR_CODES = {
   "resolution-refused": -32031,
   overloaded: -32040,
   "protocol-mismatch": -32041,
+  "shutting-down": -32042,
   "storage-failed": -32050,
   internal: -32603,
 } as const;
@@ -50,6 +51,8 @@ export interface Methods {
   pruneRuns: { params: PruneRunsParams; result: PruneRunsResult };
   /** Looks at the installation: agents, configuration, workspace. */
   doctor: { params: DoctorParams; result: DoctorResult };
+  /** The agents that tasks can be given to, and whether each can be used. Starts nothing, asks nobody. */
+  listAgents: { params: ListAgentsParams; result: ListAgentsResult };
   /** Name, version and protocol version; for clients that skip `initialize`. */
   serverInfo: { params: ServerInfoParams; result: ServerInfo };
 }
@@ -90,11 +93,38 @@ export interface AgentConfig {
   timeoutMs?: number;
 }
 
+/** How an agent is reached. */
+export type AgentKind =
+  /** A program. */
+  | "command"
+  /** An HTTP endpoint. */
+  | "endpoint";
+
 /**
  * An agent as the user's configuration names it, or a built-in one such as `builtin:survey`. Matches
  * `^[A-Za-z0-9][A-Za-z0-9_.:-]*$`. At most 180 characters.
  */
 export type AgentName = string;
+
+/** An agent that tasks can be given to. */
+export interface AgentSummary {
+  /** Its name. */
+  name: AgentName;
+  /** How it is reached. */
+  kind: AgentKind;
+  /** Whether tasks that name no agent go to it. */
+  default: boolean;
+  /** Whether nothing speaks against using it: its program is there, what it needs is set. */
+  usable: boolean;
+  /** The command line or URL, secrets replaced. Placeholders are left as they are. */
+  invocation: string;
+  /** The model it is asked to use. */
+  model?: string;
+  /** The preset it was made from. */
+  preset?: Preset;
+  /** What speaks against it. */
+  reason?: string;
+}
 
 /** What of a child run becomes its parent task's result. */
 export type BindResult =
@@ -337,6 +367,8 @@ export type ErrorKind =
   | "overloaded"
   /** Client and server speak no common protocol version. */
   | "protocol-mismatch"
+  /** The server is ending, and starts nothing new. */
+  | "shutting-down"
   /** The disk refused a read or write. */
   | "storage-failed"
   /** A defect of Flowdrive itself. */
@@ -574,6 +606,15 @@ export interface Limits {
   maxConcurrentAgents?: number;
   /** Tokens the run may spend, as agents report them. 0: no limit. */
   tokenBudget?: number;
+}
+
+/** Parameters of `listAgents`: agents are the user's, the same in every workspace. */
+export type ListAgentsParams = Record<string, unknown>;
+
+/** The answer to `listAgents`. */
+export interface ListAgentsResult {
+  /** The agents, by name; those that are built in too. */
+  agents: AgentSummary[];
 }
 
 /** Parameters of `listFeedback`. */
@@ -1167,6 +1208,11 @@ export interface RunSummary {
   openFeedback: number;
   /** Whether a process drives it now. */
   driving: boolean;
+  /**
+   * What it was asked: to tell it from other runs of its workflow. Long texts and lists are cut (texts end with `…`);
+   * `showRun` has them whole.
+   */
+  inputs?: Record<string, unknown>;
 }
 
 /** The answer to `showRun`. */
@@ -1179,9 +1225,9 @@ export interface RunView {
   inputs: Record<string, unknown>;
   /** Its phases, in order. */
   phases: PhaseView[];
-  /** Its tasks, in order, from `taskOffset` on. */
+  /** Its tasks, in order, from `taskOffset` on; of those that were asked for. */
   tasks: TaskView[];
-  /** How many tasks there are in all. */
+  /** How many tasks the run has in all. */
   totalTasks: number;
   /** The number of its newest lifecycle event. */
   lastSeq: number;
@@ -1250,6 +1296,8 @@ export interface ShowRunParams {
   runId: RunId;
   /** Send the lifecycle events after this one. */
   sinceSeq?: number;
+  /** Only these tasks, in the order of the run; one that the run does not have is left out. All when absent. */
+  taskIds?: TaskId[];
   /** Tasks at most. Default 1,000. */
   taskLimit?: number;
   /** Tasks to pass over. */
@@ -1428,6 +1476,8 @@ export interface TaskView {
   failure?: string;
   /** The accepted result's findings. */
   findings?: Finding[];
+  /** For a task that waits after a passing fault: its next attempt does not start before this. */
+  notBefore?: Timestamp;
   /** The model, as the agent reported it; `unreported` otherwise. */
   reportedModel?: string;
   /** The accepted result's file. */

@@ -2,8 +2,24 @@
 -- The wire types. Generated from schema/protocol.schema.json by scripts/types.lua; not edited by hand.
 -- Protocol version 1.
 
+--- How an agent is reached.
+---@alias flowdrive.protocol.AgentKind
+---| "command" # A program.
+---| "endpoint" # An HTTP endpoint.
+
 --- An agent as the user's configuration names it, or a built-in one such as `builtin:survey`.
 ---@alias flowdrive.protocol.AgentName string
+
+--- An agent that tasks can be given to.
+---@class flowdrive.protocol.AgentSummary
+---@field default boolean Whether tasks that name no agent go to it.
+---@field invocation string The command line or URL, secrets replaced. Placeholders are left as they are.
+---@field kind flowdrive.protocol.AgentKind How it is reached.
+---@field model? string The model it is asked to use.
+---@field name flowdrive.protocol.AgentName Its name.
+---@field preset? flowdrive.protocol.Preset The preset it was made from.
+---@field reason? string What speaks against it.
+---@field usable boolean Whether nothing speaks against using it: its program is there, what it needs is set.
 
 --- Whether an earlier result would be used, and why or why not.
 ---@class flowdrive.protocol.CacheState
@@ -122,6 +138,7 @@
 ---| "resolution-refused" # The resolution asked for is not allowed.
 ---| "overloaded" # Too many requests are in flight.
 ---| "protocol-mismatch" # Client and server speak no common protocol version.
+---| "shutting-down" # The server is ending, and starts nothing new.
 ---| "storage-failed" # The disk refused a read or write.
 ---| "internal" # A defect of Flowdrive itself.
 
@@ -231,6 +248,13 @@
 ---| "boolean" # `true` or `false`.
 ---| "json" # Any JSON value.
 
+--- Parameters of `listAgents`: agents are the user's, the same in every workspace.
+---@alias flowdrive.protocol.ListAgentsParams table<string, any>
+
+--- The answer to `listAgents`.
+---@class flowdrive.protocol.ListAgentsResult
+---@field agents flowdrive.protocol.AgentSummary[] The agents, by name; those that are built in too.
+
 --- Parameters of `listFeedback`.
 ---@class flowdrive.protocol.ListFeedbackParams
 ---@field runId flowdrive.protocol.RunId The run.
@@ -313,6 +337,14 @@
 ---@field id flowdrive.protocol.TaskId The task.
 ---@field invocation? string The command line or URL, secrets replaced. Placeholders that depend on the attempt are left as they are.
 ---@field status flowdrive.protocol.TaskStatus How it stands.
+
+--- Programs Flowdrive knows how to call.
+---@alias flowdrive.protocol.Preset
+---| "claude" # Claude Code.
+---| "codex" # OpenAI Codex CLI.
+---| "gemini" # Gemini CLI.
+---| "opencode" # OpenCode.
+---| "survey" # The embedded survey agent.
 
 --- Parameters of `preview`: the same selection as `drive`.
 ---@class flowdrive.protocol.PreviewParams
@@ -587,6 +619,7 @@
 ---@field completedWorkers integer Tasks accepted.
 ---@field createdAt flowdrive.protocol.Timestamp When it was planned.
 ---@field driving boolean Whether a process drives it now.
+---@field inputs? table<string, any> What it was asked: to tell it from other runs of its workflow. Long texts and lists are cut (texts end with `…`); `showRun` has them whole.
 ---@field openFeedback integer Feedback that waits for a person.
 ---@field parkedWorkers integer Tasks parked.
 ---@field plannedWorkers integer Tasks in it.
@@ -607,8 +640,8 @@
 ---@field schemaVersion integer Version of this shape.
 ---@field statePath string Where the snapshot of the state is.
 ---@field summary flowdrive.protocol.RunSummary The run in one line.
----@field tasks flowdrive.protocol.TaskView[] Its tasks, in order, from `taskOffset` on.
----@field totalTasks integer How many tasks there are in all.
+---@field tasks flowdrive.protocol.TaskView[] Its tasks, in order, from `taskOffset` on; of those that were asked for.
+---@field totalTasks integer How many tasks the run has in all.
 
 --- The answer to `serverInfo`.
 ---@class flowdrive.protocol.ServerInfo
@@ -635,6 +668,7 @@
 ---@class flowdrive.protocol.ShowRunParams
 ---@field runId flowdrive.protocol.RunId The run.
 ---@field sinceSeq? integer Send the lifecycle events after this one.
+---@field taskIds? flowdrive.protocol.TaskId[] Only these tasks, in the order of the run; one that the run does not have is left out. All when absent.
 ---@field taskLimit? integer Tasks at most. Default 1,000.
 ---@field taskOffset? integer Tasks to pass over.
 ---@field workspace? string Absolute path of the folder the run is about. The first workspace folder when absent.
@@ -708,6 +742,7 @@
 ---@field failure? string Why the newest attempt failed.
 ---@field findings? flowdrive.protocol.Finding[] The accepted result's findings.
 ---@field id flowdrive.protocol.TaskId The task.
+---@field notBefore? flowdrive.protocol.Timestamp For a task that waits after a passing fault: its next attempt does not start before this.
 ---@field phase flowdrive.protocol.PhaseId Its phase.
 ---@field reportedModel? string The model, as the agent reported it; `unreported` otherwise.
 ---@field resultPath? string The accepted result's file.
