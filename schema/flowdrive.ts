@@ -20,6 +20,7 @@ export const ERROR_CODES = {
   "resolution-refused": -32031,
   overloaded: -32040,
   "protocol-mismatch": -32041,
+  "shutting-down": -32042,
   "storage-failed": -32050,
   internal: -32603,
 } as const;
@@ -50,6 +51,8 @@ export interface Methods {
   pruneRuns: { params: PruneRunsParams; result: PruneRunsResult };
   /** Looks at the installation: agents, configuration, workspace. */
   doctor: { params: DoctorParams; result: DoctorResult };
+  /** The agents that tasks can be given to, and whether each can be used. Starts nothing, asks nobody. */
+  listAgents: { params: ListAgentsParams; result: ListAgentsResult };
   /** Name, version and protocol version; for clients that skip `initialize`. */
   serverInfo: { params: ServerInfoParams; result: ServerInfo };
 }
@@ -90,11 +93,38 @@ export interface AgentConfig {
   timeoutMs?: number;
 }
 
+/** How an agent is reached. */
+export type AgentKind =
+  /** A program. */
+  | "command"
+  /** An HTTP endpoint. */
+  | "endpoint";
+
 /**
  * An agent as the user's configuration names it, or a built-in one such as `builtin:survey`. Matches
  * `^[A-Za-z0-9][A-Za-z0-9_.:-]*$`. At most 180 characters.
  */
 export type AgentName = string;
+
+/** An agent that tasks can be given to. */
+export interface AgentSummary {
+  /** Its name. */
+  name: AgentName;
+  /** How it is reached. */
+  kind: AgentKind;
+  /** Whether tasks that name no agent go to it. */
+  default: boolean;
+  /** Whether nothing speaks against using it: its program is there, what it needs is set. */
+  usable: boolean;
+  /** The command line or URL, secrets replaced. Placeholders are left as they are. */
+  invocation: string;
+  /** The model it is asked to use. */
+  model?: string;
+  /** The preset it was made from. */
+  preset?: Preset;
+  /** What speaks against it. */
+  reason?: string;
+}
 
 /** What of a child run becomes its parent task's result. */
 export type BindResult =
@@ -107,12 +137,6 @@ export type BindResult =
 export interface CacheState {
   /** The verdict. */
   state: CacheVerdict;
-  /**
-   * In a preview: the earlier task, or phase, whose result this hangs on. It cannot be known before, and a `miss` is
-   * then no
-   * more than what is known now.
-   */
-  dependsOn?: string;
   /** Why. */
   reason?: string;
 }
@@ -253,8 +277,6 @@ export interface DrivePreview {
   nextTaskId?: TaskId;
   /** The run, when one was named. */
   runId?: RunId;
-  /** What is allowed but likely a slip, such as a placeholder that names no input. */
-  warnings?: string[];
 }
 
 /** The answer to `drive` and `resume`. */
@@ -345,6 +367,8 @@ export type ErrorKind =
   | "overloaded"
   /** Client and server speak no common protocol version. */
   | "protocol-mismatch"
+  /** The server is ending, and starts nothing new. */
+  | "shutting-down"
   /** The disk refused a read or write. */
   | "storage-failed"
   /** A defect of Flowdrive itself. */
@@ -584,6 +608,15 @@ export interface Limits {
   tokenBudget?: number;
 }
 
+/** Parameters of `listAgents`: agents are the user's, the same in every workspace. */
+export type ListAgentsParams = Record<string, unknown>;
+
+/** The answer to `listAgents`. */
+export interface ListAgentsResult {
+  /** The agents, by name; those that are built in too. */
+  agents: AgentSummary[];
+}
+
 /** Parameters of `listFeedback`. */
 export interface ListFeedbackParams {
   /** The run. */
@@ -630,8 +663,6 @@ export interface ListWorkflowsParams {
 export interface ListWorkflowsResult {
   /** The workflows, bundled ones first. */
   workflows: WorkflowSummary[];
-  /** Files of the workspace's workflow folder that cannot be driven as they are, and why. */
-  unusable?: UnusableWorkflow[];
 }
 
 /** A bounded loop over a phase. */
@@ -729,18 +760,6 @@ export interface PhaseView {
   completed: number;
 }
 
-/** The loop that a phase of a preview belongs to. */
-export interface PlannedLoop {
-  /** Which round the phase is, from 1. Later rounds are planned when they are decided. */
-  round: number;
-  /** Rounds at most. */
-  maxRounds: number;
-  /** What ends the loop before that, in words. */
-  until: string;
-  /** Whether it was decided how this round ends. */
-  decided: boolean;
-}
-
 /** A phase of a preview. */
 export interface PlannedPhase {
   /** The phase. */
@@ -755,22 +774,8 @@ export interface PlannedPhase {
   status: PhaseStatus;
   /** Those of its tasks that were asked for. */
   tasks: PlannedTask[];
-  /** For a phase that is gone through again: how often at most, and what ends that. */
-  loop?: PlannedLoop;
   /** How many tasks it has. */
   totalTasks?: number;
-}
-
-/** The workflow that is driven in a task's place, as a preview tells of it. */
-export interface PlannedSubWorkflow {
-  /** What the task names. */
-  id: string;
-  /** The workflow's title. */
-  title: string;
-  /** Its tasks, those of the workflows inside it with them. */
-  tasks: number;
-  /** The agents they go to. */
-  agents: AgentName[];
 }
 
 /** A task of a preview. */
@@ -787,8 +792,6 @@ export interface PlannedTask {
   blockers?: string[];
   /** The command line or URL, secrets replaced. Placeholders that depend on the attempt are left as they are. */
   invocation?: string;
-  /** For a task that is a workflow of its own: what that is. */
-  subWorkflow?: PlannedSubWorkflow;
 }
 
 /** Programs Flowdrive knows how to call. */
@@ -853,8 +856,6 @@ export type ProgressEvent = ProgressEventBase & (
     completedWorkers: number;
     /** Whether an earlier drive is carried on. */
     resumed: boolean;
-    /** What of the workflow is allowed but likely a slip, such as a placeholder that names no input. */
-    warnings?: string[];
   }
   /** The first task of a phase is about to start. */
   | {
@@ -1207,10 +1208,11 @@ export interface RunSummary {
   openFeedback: number;
   /** Whether a process drives it now. */
   driving: boolean;
-  /** What to do next, where it is not driven and something is left to do. */
-  next?: string;
-  /** Why it stands so, where there is something to say. */
-  reason?: string;
+  /**
+   * What it was asked: to tell it from other runs of its workflow. Long texts and lists are cut (texts end with `…`);
+   * `showRun` has them whole.
+   */
+  inputs?: Record<string, unknown>;
 }
 
 /** The answer to `showRun`. */
@@ -1223,9 +1225,9 @@ export interface RunView {
   inputs: Record<string, unknown>;
   /** Its phases, in order. */
   phases: PhaseView[];
-  /** Its tasks, in order, from `taskOffset` on. */
+  /** Its tasks, in order, from `taskOffset` on; of those that were asked for. */
   tasks: TaskView[];
-  /** How many tasks there are in all. */
+  /** How many tasks the run has in all. */
   totalTasks: number;
   /** The number of its newest lifecycle event. */
   lastSeq: number;
@@ -1294,6 +1296,8 @@ export interface ShowRunParams {
   runId: RunId;
   /** Send the lifecycle events after this one. */
   sinceSeq?: number;
+  /** Only these tasks, in the order of the run; one that the run does not have is left out. All when absent. */
+  taskIds?: TaskId[];
   /** Tasks at most. Default 1,000. */
   taskLimit?: number;
   /** Tasks to pass over. */
@@ -1472,6 +1476,8 @@ export interface TaskView {
   failure?: string;
   /** The accepted result's findings. */
   findings?: Finding[];
+  /** For a task that waits after a passing fault: its next attempt does not start before this. */
+  notBefore?: Timestamp;
   /** The model, as the agent reported it; `unreported` otherwise. */
   reportedModel?: string;
   /** The accepted result's file. */
@@ -1502,16 +1508,6 @@ export interface UnreadableRun {
   kind: ErrorKind;
   /** The same in a sentence. */
   message: string;
-}
-
-/** A workflow file that is not listed among the workflows. */
-export interface UnusableWorkflow {
-  /** The file, relative to the workspace. */
-  path: string;
-  /** What is wrong with it, a line for each fault. */
-  message: string;
-  /** What to do about it. */
-  hint?: string;
 }
 
 /** What an agent said it used. A bucket it did not report is absent, never 0. */

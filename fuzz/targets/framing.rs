@@ -61,7 +61,8 @@ fuzz_target!(|input: &[u8]| {
             let mut out = Vec::new();
             framing::encode(framing, frame, &mut out);
             let again = decode(Some(framing), &out, usize::MAX);
-            if framing == Framing::Lsp || frame.trim_ascii() == &frame[..] {
+            // A line without the blanks around it, and not a blank one.
+            if framing == Framing::Lsp || (frame.trim_ascii() == &frame[..] && !frame.is_empty()) {
                 assert_eq!(again, [Ok(frame.clone())]);
             }
         }

@@ -345,9 +345,17 @@ async fn ids_are_given_back_as_they_came_or_refused() {
             let answer = server.wait_for("an answer", |messages| messages.get(known).cloned()).await;
             let sent: Value = serde_json::from_str(id).unwrap();
             if good {
-                assert_eq!((&answer["id"], &answer["result"]["name"]), (&sent, &json!("flowdrive")), "{framing:?} {id}");
+                assert_eq!(
+                    (&answer["id"], &answer["result"]["name"]),
+                    (&sent, &json!("flowdrive")),
+                    "{framing:?} {id}"
+                );
             } else {
-                assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32600)), "{framing:?} {id}");
+                assert_eq!(
+                    (&answer["id"], &answer["error"]["code"]),
+                    (&Value::Null, &json!(-32600)),
+                    "{framing:?} {id}"
+                );
             }
         }
         server.finish().await;

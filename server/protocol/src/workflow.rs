@@ -69,29 +69,10 @@ pub struct InputSpec {
     pub repeated: bool,
     /// The value when none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<InputDefault>")]
     pub default: Option<serde_json::Value>,
     /// What it is for.
     #[serde(default)]
     pub description: String,
-}
-
-/// What a default may be, as the schema has it. A value that does not have the type of its input is refused when the
-/// workflow is checked, which can name the field and say what was expected.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[allow(dead_code, reason = "described, never built: the document's own value is kept as it is")]
-enum InputDefault {
-    /// For `string` and `path`.
-    Text(String),
-    /// For `number`.
-    Number(f64),
-    /// For `boolean`.
-    Boolean(bool),
-    /// For an input that takes a list, and for `json`.
-    List(Vec<serde_json::Value>),
-    /// For `json`.
-    Object(serde_json::Map<String, serde_json::Value>),
 }
 
 /// The type of an input.

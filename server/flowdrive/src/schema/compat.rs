@@ -89,8 +89,11 @@ impl<'a> Walk<'a> {
                 None => {}
             }
         }
+        // Kinds of errors may come also where a result tells them.
+        let kinds = error_kinds(old_root);
+        let open = !before.is_empty() && before.iter().all(|(key, _)| kinds.contains(key));
         for (key, _) in &now {
-            if way == Way::Out && !before.iter().any(|(other, _)| other == key) {
+            if way == Way::Out && !open && !before.iter().any(|(other, _)| other == key) {
                 self.report(place, format!("it may be {key} now"));
             }
         }
@@ -147,6 +150,11 @@ impl<'a> Walk<'a> {
             }
         }
     }
+}
+
+/// The kinds of errors, written as alternatives are.
+fn error_kinds(root: &Value) -> BTreeSet<String> {
+    root["errors"].as_array().into_iter().flatten().map(|error| error["kind"].to_string()).collect()
 }
 
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
@@ -306,6 +314,9 @@ mod tests {
                 .push(json!({"const": "l"}));
         });
         assert!(added.is_empty(), "a kind: {added:?}");
+        let told = |kinds: Value| protocol(&text(), &json!({"enum": kinds}));
+        assert!(breaks(&told(json!(["k"])), &told(json!(["k", "l"]))).is_empty(), "a kind that a result tells");
+        assert!(!breaks(&told(json!(["k", "x"])), &told(json!(["k", "x", "l"]))).is_empty(), "what is no kind");
         for (what, change) in [
             (
                 "a field of an event",

@@ -32,7 +32,6 @@ impl RequestId {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "a float that is whole and small enough is exact as an integer")]
 fn whole(number: &Number) -> Option<i128> {
     if let Some(signed) = number.as_i64() {
         return Some(signed.into());
@@ -40,6 +39,7 @@ fn whole(number: &Number) -> Option<i128> {
     if let Some(unsigned) = number.as_u64() {
         return Some(unsigned.into());
     }
+    // Whole and below that bound, a float is exact as an integer.
     let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < EXACT)?;
     Some(float as i128)
 }

@@ -2,12 +2,27 @@
 -- The wire types. Generated from schema/protocol.schema.json by scripts/types.lua; not edited by hand.
 -- Protocol version 1.
 
+--- How an agent is reached.
+---@alias flowdrive.protocol.AgentKind
+---| "command" # A program.
+---| "endpoint" # An HTTP endpoint.
+
 --- An agent as the user's configuration names it, or a built-in one such as `builtin:survey`.
 ---@alias flowdrive.protocol.AgentName string
 
+--- An agent that tasks can be given to.
+---@class flowdrive.protocol.AgentSummary
+---@field default boolean Whether tasks that name no agent go to it.
+---@field invocation string The command line or URL, secrets replaced. Placeholders are left as they are.
+---@field kind flowdrive.protocol.AgentKind How it is reached.
+---@field model? string The model it is asked to use.
+---@field name flowdrive.protocol.AgentName Its name.
+---@field preset? flowdrive.protocol.Preset The preset it was made from.
+---@field reason? string What speaks against it.
+---@field usable boolean Whether nothing speaks against using it: its program is there, what it needs is set.
+
 --- Whether an earlier result would be used, and why or why not.
 ---@class flowdrive.protocol.CacheState
----@field dependsOn? string In a preview: the earlier task, or phase, whose result this hangs on. It cannot be known before, and a `miss` is then no more than what is known now.
 ---@field reason? string Why.
 ---@field state flowdrive.protocol.CacheVerdict The verdict.
 
@@ -79,7 +94,6 @@
 ---@field plannedWorkers integer Tasks in the run.
 ---@field runId? flowdrive.protocol.RunId The run, when one was named.
 ---@field schemaVersion integer Version of this shape.
----@field warnings? string[] What is allowed but likely a slip, such as a placeholder that names no input.
 ---@field workflowId flowdrive.protocol.WorkflowId The workflow.
 
 --- The answer to `drive` and `resume`.
@@ -124,6 +138,7 @@
 ---| "resolution-refused" # The resolution asked for is not allowed.
 ---| "overloaded" # Too many requests are in flight.
 ---| "protocol-mismatch" # Client and server speak no common protocol version.
+---| "shutting-down" # The server is ending, and starts nothing new.
 ---| "storage-failed" # The disk refused a read or write.
 ---| "internal" # A defect of Flowdrive itself.
 
@@ -233,6 +248,13 @@
 ---| "boolean" # `true` or `false`.
 ---| "json" # Any JSON value.
 
+--- Parameters of `listAgents`: agents are the user's, the same in every workspace.
+---@alias flowdrive.protocol.ListAgentsParams table<string, any>
+
+--- The answer to `listAgents`.
+---@class flowdrive.protocol.ListAgentsResult
+---@field agents flowdrive.protocol.AgentSummary[] The agents, by name; those that are built in too.
+
 --- Parameters of `listFeedback`.
 ---@class flowdrive.protocol.ListFeedbackParams
 ---@field runId flowdrive.protocol.RunId The run.
@@ -261,7 +283,6 @@
 
 --- The answer to `listWorkflows`.
 ---@class flowdrive.protocol.ListWorkflowsResult
----@field unusable? flowdrive.protocol.UnusableWorkflow[] Files of the workspace's workflow folder that cannot be driven as they are, and why.
 ---@field workflows flowdrive.protocol.WorkflowSummary[] The workflows, bundled ones first.
 
 --- What `drive` would do first.
@@ -298,30 +319,15 @@
 ---@field tasks integer Its tasks.
 ---@field title string Its name for people.
 
---- The loop that a phase of a preview belongs to.
----@class flowdrive.protocol.PlannedLoop
----@field decided boolean Whether it was decided how this round ends.
----@field maxRounds integer Rounds at most.
----@field round integer Which round the phase is, from 1. Later rounds are planned when they are decided.
----@field until string What ends the loop before that, in words.
-
 --- A phase of a preview.
 ---@class flowdrive.protocol.PlannedPhase
 ---@field id flowdrive.protocol.PhaseId The phase.
----@field loop? flowdrive.protocol.PlannedLoop For a phase that is gone through again: how often at most, and what ends that.
 ---@field mode flowdrive.protocol.PhaseMode How its tasks run.
 ---@field status flowdrive.protocol.PhaseStatus How it stands.
 ---@field tasks flowdrive.protocol.PlannedTask[] Those of its tasks that were asked for.
 ---@field title string Its name for people.
 ---@field totalTasks? integer How many tasks it has.
 ---@field width integer How many would run at once.
-
---- The workflow that is driven in a task's place, as a preview tells of it.
----@class flowdrive.protocol.PlannedSubWorkflow
----@field agents flowdrive.protocol.AgentName[] The agents they go to.
----@field id string What the task names.
----@field tasks integer Its tasks, those of the workflows inside it with them.
----@field title string The workflow's title.
 
 --- A task of a preview.
 ---@class flowdrive.protocol.PlannedTask
@@ -331,7 +337,14 @@
 ---@field id flowdrive.protocol.TaskId The task.
 ---@field invocation? string The command line or URL, secrets replaced. Placeholders that depend on the attempt are left as they are.
 ---@field status flowdrive.protocol.TaskStatus How it stands.
----@field subWorkflow? flowdrive.protocol.PlannedSubWorkflow For a task that is a workflow of its own: what that is.
+
+--- Programs Flowdrive knows how to call.
+---@alias flowdrive.protocol.Preset
+---| "claude" # Claude Code.
+---| "codex" # OpenAI Codex CLI.
+---| "gemini" # Gemini CLI.
+---| "opencode" # OpenCode.
+---| "survey" # The embedded survey agent.
 
 --- Parameters of `preview`: the same selection as `drive`.
 ---@class flowdrive.protocol.PreviewParams
@@ -370,7 +383,6 @@
 ---@field resumed boolean Whether an earlier drive is carried on.
 ---@field title string The workflow's title.
 ---@field type "runStarted"
----@field warnings? string[] What of the workflow is allowed but likely a slip, such as a placeholder that names no input.
 ---@field workflowId string The workflow's id.
 ---@field at flowdrive.protocol.Timestamp When it happened.
 ---@field runId flowdrive.protocol.RunId The run.
@@ -607,11 +619,10 @@
 ---@field completedWorkers integer Tasks accepted.
 ---@field createdAt flowdrive.protocol.Timestamp When it was planned.
 ---@field driving boolean Whether a process drives it now.
----@field next? string What to do next, where it is not driven and something is left to do.
+---@field inputs? table<string, any> What it was asked: to tell it from other runs of its workflow. Long texts and lists are cut (texts end with `…`); `showRun` has them whole.
 ---@field openFeedback integer Feedback that waits for a person.
 ---@field parkedWorkers integer Tasks parked.
 ---@field plannedWorkers integer Tasks in it.
----@field reason? string Why it stands so, where there is something to say.
 ---@field runId flowdrive.protocol.RunId The run.
 ---@field status flowdrive.protocol.RunStatus How it stands.
 ---@field title string The workflow's title.
@@ -629,8 +640,8 @@
 ---@field schemaVersion integer Version of this shape.
 ---@field statePath string Where the snapshot of the state is.
 ---@field summary flowdrive.protocol.RunSummary The run in one line.
----@field tasks flowdrive.protocol.TaskView[] Its tasks, in order, from `taskOffset` on.
----@field totalTasks integer How many tasks there are in all.
+---@field tasks flowdrive.protocol.TaskView[] Its tasks, in order, from `taskOffset` on; of those that were asked for.
+---@field totalTasks integer How many tasks the run has in all.
 
 --- The answer to `serverInfo`.
 ---@class flowdrive.protocol.ServerInfo
@@ -657,6 +668,7 @@
 ---@class flowdrive.protocol.ShowRunParams
 ---@field runId flowdrive.protocol.RunId The run.
 ---@field sinceSeq? integer Send the lifecycle events after this one.
+---@field taskIds? flowdrive.protocol.TaskId[] Only these tasks, in the order of the run; one that the run does not have is left out. All when absent.
 ---@field taskLimit? integer Tasks at most. Default 1,000.
 ---@field taskOffset? integer Tasks to pass over.
 ---@field workspace? string Absolute path of the folder the run is about. The first workspace folder when absent.
@@ -730,6 +742,7 @@
 ---@field failure? string Why the newest attempt failed.
 ---@field findings? flowdrive.protocol.Finding[] The accepted result's findings.
 ---@field id flowdrive.protocol.TaskId The task.
+---@field notBefore? flowdrive.protocol.Timestamp For a task that waits after a passing fault: its next attempt does not start before this.
 ---@field phase flowdrive.protocol.PhaseId Its phase.
 ---@field reportedModel? string The model, as the agent reported it; `unreported` otherwise.
 ---@field resultPath? string The accepted result's file.
@@ -748,12 +761,6 @@
 ---@field kind flowdrive.protocol.ErrorKind What went wrong.
 ---@field message string The same in a sentence.
 ---@field name string The folder's name.
-
---- A workflow file that is not listed among the workflows.
----@class flowdrive.protocol.UnusableWorkflow
----@field hint? string What to do about it.
----@field message string What is wrong with it, a line for each fault.
----@field path string The file, relative to the workspace.
 
 --- What an agent said it used. A bucket it did not report is absent, never 0.
 ---@class flowdrive.protocol.Usage

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flowdrive_protocol::event::ProgressEvent;
+use tokio::sync::oneshot;
 
 use super::*;
 
@@ -23,8 +24,9 @@ struct Got {
     merged: u64,
 }
 
-/// Reads as a client does: every line as JSON. Ends with the event of the drive's end.
-fn read(output: PipeReader) -> Got {
+/// Reads as a client does: every line as JSON. Says when the first event is there; ends with that of the drive's end.
+fn read(output: PipeReader, first: oneshot::Sender<()>) -> Got {
+    let mut first = Some(first);
     let mut got = Got::default();
     for line in BufReader::with_capacity(64 * 1024, output).lines() {
         let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
@@ -40,6 +42,9 @@ fn read(output: PipeReader) -> Got {
             }
             Some(kind) => {
                 got.lifecycle += 1;
+                if let Some(first) = first.take() {
+                    first.send(()).unwrap();
+                }
                 assert_eq!(event["seq"], got.lifecycle, "no gap, no repetition");
                 if kind == "runFinished" {
                     break;
@@ -94,18 +99,16 @@ async fn flow(count: u32, paced: bool) {
     let options = Options::default();
     let server =
         tokio::spawn(async move { run(backend, None, &options, chunks, written, outside, Limits::default()).await });
-    let reading = tokio::task::spawn_blocking(move || {
-        let begun = Instant::now();
-        (read(output), begun.elapsed())
-    });
+    let (first, begins) = oneshot::channel();
+    let reading = tokio::task::spawn_blocking(move || read(output, first));
     let line = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"drive\",\"params\":{\"runId\":\"r\"}}\n";
     input.send(line.to_vec()).await.unwrap();
-    while engine.drives.lock().unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    begins.await.unwrap();
+    let begun = Instant::now();
     let telling = engine.clone();
     let (spent, longest) = tokio::task::spawn_blocking(move || tell(&telling, count, paced)).await.unwrap();
-    let (got, took) = reading.await.unwrap();
+    let got = reading.await.unwrap();
+    let took = begun.elapsed();
     engine.drive(0).complete();
     drop(input);
     assert_eq!(server.await.unwrap().unwrap(), 0);
