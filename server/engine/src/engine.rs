@@ -136,12 +136,12 @@ impl Engine {
     pub async fn drive(&self, params: DriveParams, sink: Arc<dyn EventSink>) -> Result<Drive, EngineError> {
         let engine = self.clone();
         let runtime = tokio::runtime::Handle::current();
-        blocking(move || engine.start(&params, sink, runtime)).await
+        blocking(move || engine.start(params, sink, runtime)).await
     }
 
     fn start(
         &self,
-        params: &DriveParams,
+        mut params: DriveParams,
         sink: Arc<dyn EventSink>,
         runtime: tokio::runtime::Handle,
     ) -> Result<Drive, EngineError> {
@@ -151,8 +151,8 @@ impl Engine {
         let workspace = Arc::new(open_workspace(params.workspace.as_deref())?);
         let agents = self.agents();
         // Before anything is made or opened.
-        let fresh = settings(&agents, params, None)?;
-        let (record, lock, resumed) = match (&params.workflow, &params.run_id) {
+        let fresh = settings(&agents, &params, None)?;
+        let (record, lock, resumed) = match (params.workflow.take(), &params.run_id) {
             (Some(reference), id) => {
                 let plan = plan::plan(workspace.root(), reference, &params.inputs, id.clone())?;
                 let paths = workspace.create_run(&plan.run_id)?;
@@ -169,7 +169,7 @@ impl Engine {
             (None, None) => return Err(nothing_selected()),
         };
         let before = record.state().settings.clone();
-        let settings = if resumed { settings(&agents, params, before.as_ref())? } else { fresh };
+        let settings = if resumed { settings(&agents, &params, before.as_ref())? } else { fresh };
         let (sender, mailbox) = mpsc::channel();
         self.shared.drives.launch(Job {
             record,

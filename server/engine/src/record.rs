@@ -15,7 +15,7 @@ use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::model::journal::{JournalEvent, RunPlanned};
-use crate::model::state::RunState;
+use crate::model::state::{FoldError, RunState};
 use crate::store::{Journal, JournalPosition, RunPaths, StoreError, check_entries, snapshot};
 pub(crate) use fold::snapshot_position;
 use fold::{Fold, fold, unfit};
@@ -67,10 +67,18 @@ impl Record {
     /// # Errors
     /// What the disk refuses.
     pub fn create(paths: RunPaths, plan: RunPlanned) -> Result<Self, StoreError> {
+        let paths = paths.opened()?;
         let mut journal = Journal::create(&paths, &plan.run_id)?;
-        let event = JournalEvent::RunPlanned(Box::new(plan.clone()));
+        // Moved, not copied, into its event and out again: the plan of a large run is its largest part.
+        let event = JournalEvent::RunPlanned(Box::new(plan));
         let at = journal.append(&event)?.at;
-        let state = RunState::planned_at(plan, at).map_err(|fault| unfit(&paths, 1, &fault))?;
+        // Handed on at once: what a line of that length is built in is given back.
+        journal.write()?;
+        let state = match event {
+            JournalEvent::RunPlanned(plan) => RunState::planned_at(*plan, at),
+            _ => Err(FoldError::NoPlan),
+        };
+        let state = state.map_err(|fault| unfit(&paths, 1, &fault))?;
         let state = Arc::new(RwLock::new(state));
         Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: 1, report: None })
     }
@@ -81,6 +89,7 @@ impl Record {
     /// # Errors
     /// When the record does not add up, was written by a newer Flowdrive, or cannot be read.
     pub fn open(paths: RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
+        let paths = paths.opened()?;
         // Whoever goes on with a run stands on all of its record: every line is checked, though only those after the
         // snapshot are folded. The two are large, and nothing of the one is needed for the other.
         let (snapshot, checked) = std::thread::scope(|scope| {
@@ -225,6 +234,7 @@ impl Record {
             #[serde(skip_serializing_if = "Option::is_none")]
             report: Option<&'a ReportDigests>,
         }
+        self.paths.require_in_place()?;
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let whole = Borrowed {
             schema_version: state.schema_version,

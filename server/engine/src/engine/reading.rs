@@ -37,6 +37,7 @@ impl Engine {
     pub async fn preview(&self, params: PreviewParams) -> Result<DrivePreview, EngineError> {
         let engine = self.clone();
         blocking(move || {
+            let mut params = params;
             let workspace = open_workspace(params.workspace.as_deref())?;
             let agents = engine.agents();
             let asked = DriveParams {
@@ -49,7 +50,7 @@ impl Engine {
             let fresh = settings(&agents, &asked, None)?;
             let delegator = &engine.shared.delegator;
             let range = (params.task_offset as usize, params.task_limit.unwrap_or(TASK_PAGE) as usize);
-            match (&params.workflow, &params.run_id) {
+            match (params.workflow.take(), &params.run_id) {
                 (Some(reference), None) => {
                     let plan = plan::plan(workspace.root(), reference, &params.inputs, None)?;
                     let state = RunState::planned_at(plan, flowdrive_protocol::time::Timestamp::now())

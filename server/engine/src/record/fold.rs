@@ -4,6 +4,7 @@
 use flowdrive_protocol::event::ProgressEvent;
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::time::Timestamp;
+use serde::Deserialize;
 
 use super::{ReportDigests, Snapshot};
 use crate::model::journal::{JournalEvent, client_events};
@@ -33,7 +34,19 @@ pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreErr
 
 /// How far into the journal the snapshot goes, where there is one of this run.
 pub(crate) fn snapshot_position(paths: &RunPaths, run_id: &RunId) -> Option<JournalPosition> {
-    Fold::from_snapshot(paths, run_id).position
+    /// The rest is passed over, not taken in.
+    #[derive(Deserialize)]
+    struct Head {
+        position: JournalPosition,
+        state: Whose,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Whose {
+        run_id: RunId,
+    }
+    let head = snapshot::load::<Head>(&paths.state)?;
+    (head.state.run_id == *run_id).then_some(head.position)
 }
 
 /// The lifecycle events of a run after `since`, oldest first, `limit` at most; and whether there are more.

@@ -7,7 +7,7 @@ use flowdrive_protocol::ids::{RunId, TaskId};
 use crate::model::journal::JournalEvent;
 use crate::model::state::RunState;
 use crate::store::canonical::sha256_hex;
-use crate::store::worker::{self, ResultCheck};
+use crate::store::worker::{self, Fate, ResultCheck};
 use crate::store::{RunPaths, StoreError, read_entries_with};
 
 /// What became of the accepted results' files since.
@@ -30,10 +30,13 @@ pub(super) fn restore_lost_results(
     let mut touched = false;
     for task in &state.tasks {
         let Some(result) = &task.accepted else { continue };
-        if check.is_lost(paths, &task.id, result.bytes, &result.digest) {
-            lost.insert(&task.id);
+        match check.fate(result, task.accepted_at) {
+            Fate::Untouched => {}
+            Fate::Touched => touched = true,
+            Fate::Lost => {
+                lost.insert(&task.id);
+            }
         }
-        touched = touched || check.is_touched(paths, &task.id, task.accepted_at);
     }
     if lost.is_empty() {
         return Ok(if touched { ResultFiles::Touched } else { ResultFiles::Untouched });

@@ -49,10 +49,10 @@ pub struct LoadedWorkflow {
 /// # Errors
 /// [`WorkflowError`] when there is no such workflow, it cannot be read, or it breaks a rule; in that case with every fault
 /// found, each with its field and line.
-pub fn load(reference: &WorkflowRef, workspace: &Path) -> Result<LoadedWorkflow, WorkflowError> {
+pub fn load(reference: WorkflowRef, workspace: &Path) -> Result<LoadedWorkflow, WorkflowError> {
     let found = match reference {
-        WorkflowRef::Id(id) => source::by_id(id, workspace)?,
-        WorkflowRef::Path(path) => source::by_path(path, workspace)?,
+        WorkflowRef::Id(id) => source::by_id(&id, workspace)?,
+        WorkflowRef::Path(path) => source::by_path(&path, workspace)?,
         WorkflowRef::Inline(value) => {
             Found { source: Source::Inline, document: Document::inline(value), expected_id: None }
         }
@@ -79,7 +79,7 @@ pub fn list(workspace: Option<&Path>) -> Vec<WorkflowSummary> {
     };
     let mut summaries = BTreeMap::new();
     for id in ids {
-        match load(&WorkflowRef::Id(id.clone()), workspace.unwrap_or(nowhere)) {
+        match load(WorkflowRef::Id(id.clone()), workspace.unwrap_or(nowhere)) {
             Ok(loaded) => drop(summaries.insert(loaded.workflow.id.clone(), summary(loaded))),
             Err(error) => tracing::warn!(workflow = %id, "a workflow is not listed: {error}"),
         }

@@ -69,7 +69,8 @@ pub struct Attempt {
     pub agent: AgentName,
     /// When it was dispatched.
     pub started_at: Timestamp,
-    /// SHA-256 of its `input.md`.
+    /// SHA-256 of its `input.md`, until it is judged; the journal keeps it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prompt_digest: String,
     /// What marks its agent's processes, while no outcome is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,6 +127,7 @@ impl Attempt {
     /// memory at once, and written out whole in every snapshot.
     pub(super) fn judged(&mut self, verdict: Verdict) {
         self.verdict = verdict;
+        self.prompt_digest = String::new();
         if let Some(outcome) = &mut self.outcome {
             outcome.forget_particulars();
         }
