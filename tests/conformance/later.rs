@@ -35,7 +35,12 @@ async fn g121_task_that_asks_for_it_is_given_every_earlier_result_in_full_and_ke
     // The same results: taken. Others: not.
     let again = drive(&ws, &document(true), json!({})).await;
     let kinds = |result: &flowdrive_protocol::run::DriveResult| -> Vec<Option<String>> {
-        result.steps.iter().filter(|step| step.task_id.is_some()).map(|step| step.handle_kind.clone()).collect()
+        result
+            .steps
+            .iter()
+            .filter(|step| step.task_id.is_some())
+            .map(|step| step.handle_kind.clone().map(Into::into))
+            .collect()
     };
     assert_eq!(kinds(&again).last().unwrap().as_deref(), Some("result-cache"), "{again:#?}");
     let changed =

@@ -12,6 +12,7 @@ use flowdrive_protocol::method::VerifyRunResult;
 use flowdrive_protocol::run::{DriveResult, RunStatus, RunView};
 use flowdrive_tests::{Framing, Server, TestWorkspace, binary, config, phase, task, workflow};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 const RUN: &str = "adopted";
 
@@ -183,6 +184,55 @@ async fn a_note_cut_short_and_a_result_that_is_not_what_the_agent_left_are_not_t
         }
         assert_eq!(scene.resume(what).await, 2, "a result that was {what} was taken over");
         assert!(scene.journal().contains("its result was lost before it was judged"), "{what}");
+        assert!(!scene.journal().contains("taskRetrying"), "{what}: that is no fault of the agent's");
+    }
+}
+
+/// A note with its JSON changed, and its digest made anew: what somebody who can write the file can make.
+fn forged(note: &str, change: impl FnOnce(&mut Value)) -> String {
+    let (_, json) = note.trim_end().split_once(' ').unwrap();
+    let mut note: Value = serde_json::from_str(json).unwrap();
+    change(&mut note);
+    let json = note.to_string();
+    let digest: String = Sha256::digest(&json).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digest} {json}\n")
+}
+
+#[tokio::test]
+async fn a_note_that_does_not_fit_the_record_of_its_attempt_is_not_believed() {
+    let scene = Scene::new(&[]);
+    let mut at = 0;
+    for point in (1..200).cycle().take(600) {
+        if scene.die_at(&point.to_string()).await.is_some_and(|death| death.name == "ended.write") {
+            at = point;
+            break;
+        }
+    }
+    assert!(at > 2, "a note is written in every drive with an agent");
+    type Change = fn(&mut Value);
+    let changes: [(&str, usize, Change); 7] = [
+        ("as it was", 1, |_| {}),
+        ("of another attempt's marker", 2, |note| note["note"]["marker"] = "made-up".into()),
+        ("without a marker", 2, |note| drop(note["note"].as_object_mut().unwrap().remove("marker"))),
+        ("of another agent", 2, |note| note["note"]["agent"] = "another".into()),
+        ("of another process", 2, |note| note["note"]["process"]["startTicks"] = 1.into()),
+        ("in the form of an older Flowdrive", 2, |note| {
+            let outcome = note["note"]["outcome"].take();
+            *note = json!({ "worker": note["worker"], "outcome": outcome });
+        }),
+        ("without the result's digest", 2, |note| {
+            drop(note["note"]["outcome"].as_object_mut().unwrap().remove("resultDigest"));
+        }),
+    ];
+    for (what, runs, change) in changes {
+        // Until the journal has the process too: it comes with the outcome or a turn before it.
+        scene.die_noted(at + 1).await;
+        if what == "of another process" && !scene.journal().contains("\"type\":\"processStarted\"") {
+            continue;
+        }
+        let note = fs::read_to_string(scene.notes()).unwrap();
+        fs::write(scene.notes(), forged(&note, change)).unwrap();
+        assert_eq!(scene.resume(what).await, runs, "a note {what}");
         assert!(!scene.journal().contains("taskRetrying"), "{what}: that is no fault of the agent's");
     }
 }

@@ -1,9 +1,15 @@
 //! At the edge of what is allowed: the longest ids, requests that meet, agents that reach into the record.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs::{self, OpenOptions};
+use std::fs;
+#[cfg(unix)]
+use std::fs::OpenOptions;
+#[cfg(unix)]
 use std::io::Write;
+#[cfg(unix)]
+use std::path::Path;
 
+#[cfg(unix)]
 use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::method::{ListFeedbackResult, StopResult};
@@ -87,32 +93,70 @@ async fn a_stop_that_ends_agents_is_answered_when_they_are_gone() {
     }
 }
 
+/// What an agent, or whoever cleans up too much, can do to the folder of a run that is driven.
+#[cfg(unix)]
+const OFFENCES: &[(&str, fn(&Path))] = &[
+    ("the journal is written to", |run| {
+        let mut file = OpenOptions::new().append(true).open(run.join("journal.jsonl")).unwrap();
+        file.write_all(b"{}\n").unwrap();
+    }),
+    ("the journal is cut", |run| {
+        OpenOptions::new().write(true).open(run.join("journal.jsonl")).unwrap().set_len(500).unwrap();
+    }),
+    ("the journal is cut and grown again", |run| {
+        let file = OpenOptions::new().write(true).open(run.join("journal.jsonl")).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.set_len(500).unwrap();
+        file.set_len(length).unwrap();
+    }),
+    ("the journal is deleted", |run| fs::remove_file(run.join("journal.jsonl")).unwrap()),
+    ("the journal is replaced by its copy", |run| {
+        fs::copy(run.join("journal.jsonl"), run.join("copy")).unwrap();
+        fs::rename(run.join("copy"), run.join("journal.jsonl")).unwrap();
+    }),
+    ("the folder is removed", |run| fs::remove_dir_all(run).unwrap()),
+    ("the folder is moved away, and a link to another put in its place", |run| {
+        fs::rename(run, run.with_extension("away")).unwrap();
+        fs::create_dir(run.with_extension("other")).unwrap();
+        std::os::unix::fs::symlink(run.with_extension("other"), run).unwrap();
+    }),
+    ("the folder is moved away, and a link to it put in its place", |run| {
+        fs::rename(run, run.with_extension("away")).unwrap();
+        std::os::unix::fs::symlink(run.with_extension("away"), run).unwrap();
+    }),
+    ("another folder is put in its place", |run| {
+        fs::rename(run, run.with_extension("away")).unwrap();
+        fs::create_dir(run).unwrap();
+    }),
+];
+
+#[cfg(unix)]
 #[tokio::test]
-async fn a_run_whose_journal_somebody_else_touched_is_never_complete() {
-    for cut in [false, true] {
+async fn a_run_whose_record_somebody_else_touched_is_never_complete_and_nothing_is_written_elsewhere() {
+    for (offence, commit) in OFFENCES {
         let ws = TestWorkspace::new();
         ws.configure(&config::config([("gated", config::fixture(&ws, &["--gate", &ws.beside("gate")]))]));
         let server = Server::start(&ws, Framing::Ndjson).await;
         let (request, run) = server.start_drive(&workflow(1, [phase("map", [task("map:a")])]), json!({})).await;
         wait::until("the agent to run", || (ws.agent_runs().len() == 1).then_some(())).await;
+        let folder = ws.run_folder(&run);
         // The agent's process is written down as well.
         wait::until("its process to be known", || {
-            fs::read_to_string(ws.run_folder(&run).join("journal.jsonl"))
-                .unwrap()
-                .contains("processStarted")
-                .then_some(())
+            fs::read_to_string(folder.join("journal.jsonl")).unwrap().contains("processStarted").then_some(())
         })
         .await;
-        let journal = ws.run_folder(&run).join("journal.jsonl");
-        let mut file = OpenOptions::new().write(true).append(!cut).open(journal).unwrap();
-        if cut {
-            file.set_len(500).unwrap();
-        } else {
-            file.write_all(b"{}\n").unwrap();
-        }
+        commit(&folder);
+        let list = |folder: &Path| -> Vec<_> {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name()).filter(|name| name != "ended.log" && name != "workers").collect()
+        };
+        let other = [folder.clone(), folder.with_extension("other")];
+        let before: Vec<_> = other.iter().map(|folder| list(folder)).collect();
         ws.open_gate("gate");
-        let error = server.answer(request).await.unwrap_err();
+        let error = server.answer(request).await.expect_err(offence);
         error.assert_kind(ErrorKind::RunCorrupt);
+        let after: Vec<_> = other.iter().map(|folder| list(folder)).collect();
+        assert_eq!(before, after, "{offence}: something was written where the run is not");
         server.finish().await;
     }
 }

@@ -19,7 +19,7 @@ use crate::workflow::{self, LoadedWorkflow};
 /// `workflow-invalid`; invalid params for inputs that do not fit.
 pub(crate) fn plan(
     workspace: &Path,
-    reference: &WorkflowRef,
+    reference: WorkflowRef,
     given: &BTreeMap<InputName, serde_json::Value>,
     run_id: Option<RunId>,
 ) -> Result<RunPlanned, EngineError> {

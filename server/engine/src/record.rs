@@ -3,20 +3,24 @@
 //!
 //! Must not decide anything: it writes down what it is told.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod fold;
+mod restore;
+
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use flowdrive_protocol::event::{Event, ProgressEvent};
-use flowdrive_protocol::ids::{RunId, TaskId};
+use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::run::RunStatus;
 use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::journal::{JournalEvent, RunPlanned, client_events};
+use crate::model::journal::{JournalEvent, RunPlanned};
 use crate::model::state::{FoldError, RunState};
-use crate::store::canonical::sha256_hex;
-use crate::store::worker::{self, ResultCheck};
-use crate::store::{Journal, JournalPosition, RunPaths, StoreError, check_entries, read_entries_with, snapshot};
+use crate::store::{Journal, JournalPosition, RunPaths, StoreError, check_entries, snapshot};
+pub(crate) use fold::snapshot_position;
+use fold::{Fold, fold, unfit};
+pub use fold::{read_state, replay};
+use restore::{ResultFiles, restore_lost_results};
 
 /// Events between two snapshots, at least. More for larger runs, so that the cost per task stays the same.
 const SNAPSHOT_INTERVAL: u64 = 1_000;
@@ -63,10 +67,18 @@ impl Record {
     /// # Errors
     /// What the disk refuses.
     pub fn create(paths: RunPaths, plan: RunPlanned) -> Result<Self, StoreError> {
+        let paths = paths.opened()?;
         let mut journal = Journal::create(&paths, &plan.run_id)?;
-        let event = JournalEvent::RunPlanned(Box::new(plan.clone()));
+        // Moved, not copied, into its event and out again: the plan of a large run is its largest part.
+        let event = JournalEvent::RunPlanned(Box::new(plan));
         let at = journal.append(&event)?.at;
-        let state = RunState::planned_at(plan, at).map_err(|fault| unfit(&paths, 1, &fault))?;
+        // Handed on at once: what a line of that length is built in is given back.
+        journal.write()?;
+        let state = match event {
+            JournalEvent::RunPlanned(plan) => RunState::planned_at(*plan, at),
+            _ => Err(FoldError::NoPlan),
+        };
+        let state = state.map_err(|fault| unfit(&paths, 1, &fault))?;
         let state = Arc::new(RwLock::new(state));
         Ok(Self { paths, journal, state, announce: Vec::new(), since_snapshot: 1, report: None })
     }
@@ -77,6 +89,7 @@ impl Record {
     /// # Errors
     /// When the record does not add up, was written by a newer Flowdrive, or cannot be read.
     pub fn open(paths: RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
+        let paths = paths.opened()?;
         // Whoever goes on with a run stands on all of its record: every line is checked, though only those after the
         // snapshot are folded. The two are large, and nothing of the one is needed for the other.
         let (snapshot, checked) = std::thread::scope(|scope| {
@@ -221,6 +234,7 @@ impl Record {
             #[serde(skip_serializing_if = "Option::is_none")]
             report: Option<&'a ReportDigests>,
         }
+        self.paths.require_in_place()?;
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let whole = Borrowed {
             schema_version: state.schema_version,
@@ -238,183 +252,6 @@ impl Record {
 /// Whether an event changes nothing that the report of a finished run tells.
 const fn leaves_report(event: &JournalEvent) -> bool {
     matches!(event, JournalEvent::DriveStarted { .. } | JournalEvent::DriveFinished { .. })
-}
-
-/// What became of the accepted results' files since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ResultFiles {
-    Untouched,
-    /// Or lost: the report may have to say so, or no longer.
-    Touched,
-}
-
-/// Writes accepted results whose files are gone (they are not flushed one by one) anew from the journal, which carries
-/// all but the longest.
-fn restore_lost_results(paths: &RunPaths, run_id: &RunId, state: &RunState) -> Result<ResultFiles, StoreError> {
-    let check = ResultCheck::new(paths);
-    let mut lost: BTreeSet<&TaskId> = BTreeSet::new();
-    let mut touched = false;
-    for task in &state.tasks {
-        let Some(result) = &task.accepted else { continue };
-        if check.is_lost(paths, &task.id, result.bytes, &result.digest) {
-            lost.insert(&task.id);
-        }
-        touched = touched || check.is_touched(paths, &task.id, task.accepted_at);
-    }
-    if lost.is_empty() {
-        return Ok(if touched { ResultFiles::Touched } else { ResultFiles::Untouched });
-    }
-    let mut texts: BTreeMap<TaskId, String> = BTreeMap::new();
-    read_entries_with(paths, run_id, None, &mut |entry| match entry.map(|entry| entry.event) {
-        Some(JournalEvent::TaskAccepted { task, result, text: Some(text), .. })
-            if lost.contains(&task) && sha256_hex(&text) == result.digest =>
-        {
-            texts.insert(task, text);
-        }
-        Some(_) => {}
-        None => texts.clear(),
-    })?;
-    for (task, text) in &texts {
-        tracing::warn!(%task, "the file of an accepted result was lost; writing it anew from the journal");
-        worker::publish_result(paths, task, text, false)?;
-    }
-    Ok(ResultFiles::Touched)
-}
-
-/// A run's state, read without lock: the snapshot and what the journal holds beyond it.
-///
-/// # Errors
-/// As [`Record::open`].
-pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreError> {
-    let start = Fold::from_snapshot(paths, run_id);
-    let read_from = |mut fold: Fold| {
-        let from = fold.position.clone();
-        let origin = fold.state.clone();
-        read_entries_with(paths, run_id, from, &mut |entry| match entry {
-            Some(entry) => fold.take(paths, run_id, entry),
-            None => fold.restart(origin.clone()),
-        })?;
-        fold.finish(paths)
-    };
-    match read_from(start) {
-        Err(StoreError::PositionUnknown { .. }) => read_from(Fold::default()),
-        other => other,
-    }
-}
-
-/// How far into the journal the snapshot goes, where there is one of this run.
-pub(crate) fn snapshot_position(paths: &RunPaths, run_id: &RunId) -> Option<JournalPosition> {
-    Fold::from_snapshot(paths, run_id).position
-}
-
-/// The lifecycle events of a run after `since`, oldest first, `limit` at most; and whether there are more.
-///
-/// # Errors
-/// As [`Record::open`].
-pub fn replay(
-    paths: &RunPaths,
-    run_id: &RunId,
-    since: u64,
-    limit: usize,
-) -> Result<(Vec<ProgressEvent>, bool), StoreError> {
-    let mut fold = Fold { keep_after: Some(since), ..Fold::default() };
-    read_entries_with(paths, run_id, None, &mut |entry| match entry {
-        Some(entry) => fold.take(paths, run_id, entry),
-        None => fold.restart(None),
-    })?;
-    if let Some(fault) = fold.fault.take() {
-        return Err(fault);
-    }
-    let more = fold.kept.len() > limit;
-    fold.kept.truncate(limit);
-    Ok((fold.kept, more))
-}
-
-/// Folds entries as they are read. A fault is kept, since a visitor cannot stop the reading.
-#[derive(Default)]
-struct Fold {
-    state: Option<RunState>,
-    position: Option<JournalPosition>,
-    report: Option<ReportDigests>,
-    folded: u64,
-    keep_after: Option<u64>,
-    kept: Vec<ProgressEvent>,
-    fault: Option<StoreError>,
-}
-
-impl Fold {
-    fn from_snapshot(paths: &RunPaths, run_id: &RunId) -> Self {
-        let Some(found) = snapshot::load::<Snapshot>(&paths.state) else { return Self::default() };
-        if found.state.run_id != *run_id {
-            tracing::warn!(path = %paths.state.display(), "the snapshot is another run's; rebuilding it");
-            return Self::default();
-        }
-        let mut state = found.state;
-        state.reindex();
-        Self { state: Some(state), position: Some(found.position), report: found.report, ..Self::default() }
-    }
-
-    fn restart(&mut self, origin: Option<RunState>) {
-        (self.state, self.folded, self.fault) = (origin, 0, None);
-        self.kept.clear();
-    }
-
-    fn take(&mut self, paths: &RunPaths, run_id: &RunId, entry: crate::store::Entry<JournalEvent>) {
-        if self.fault.is_some() {
-            return;
-        }
-        self.folded += 1;
-        let report = paths.report.to_string_lossy();
-        let outcome = match (&mut self.state, entry.event) {
-            (None, JournalEvent::RunPlanned(plan)) if plan.run_id != *run_id => Err(FoldError::OtherRun(plan.run_id)),
-            (None, JournalEvent::RunPlanned(plan)) => {
-                RunState::planned_at(*plan, entry.at).map(|state| self.state = Some(state))
-            }
-            (None, _) => Err(FoldError::NoPlan),
-            (Some(state), event) => fold(state, &event, entry.at, &report).map(|events| {
-                if let Some(after) = self.keep_after {
-                    self.kept.extend(events.into_iter().filter(|event| event.seq > after));
-                }
-            }),
-        };
-        if let Err(fault) = outcome {
-            self.fault = Some(unfit(paths, entry.seq, &fault));
-        }
-    }
-
-    fn finish(self, paths: &RunPaths) -> Result<RunState, StoreError> {
-        match (self.fault, self.state) {
-            (Some(fault), _) => Err(fault),
-            (None, Some(state)) => Ok(state),
-            (None, None) => Err(unfit(paths, 1, &FoldError::NoPlan)),
-        }
-    }
-}
-
-/// Folds an event in and numbers what clients are told of it.
-fn fold(
-    state: &mut RunState,
-    event: &JournalEvent,
-    at: Timestamp,
-    report: &str,
-) -> Result<Vec<ProgressEvent>, FoldError> {
-    state.apply(event, at)?;
-    let events = client_events(event, state, report);
-    Ok(events
-        .into_iter()
-        .map(|event| {
-            state.event_seq += 1;
-            ProgressEvent { run_id: state.run_id.clone(), seq: state.event_seq, at, event }
-        })
-        .collect())
-}
-
-fn unfit(paths: &RunPaths, line: u64, fault: &FoldError) -> StoreError {
-    let (path, line, problem) = (paths.journal.clone(), Some(line), fault.to_string());
-    match fault {
-        FoldError::TooNew(_) => StoreError::Unsupported { path, line, problem },
-        _ => StoreError::Corrupt { path, line, problem },
-    }
 }
 
 /// Reads a shared state. A panic elsewhere while it was being written cannot leave it half-written: events are folded

@@ -1,7 +1,9 @@
 //! Identifiers. Each has its own type and its own grammar, checked where it enters, so that an id held by any part of
 //! the program is known to be well-formed: run, worker and feedback ids are always single path segments.
+//!
+//! Copies share their text: a run of ten thousand tasks names each of them, its phase and its agent in many places.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -28,7 +30,7 @@ macro_rules! id {
     ($(#[doc = $doc:literal])* $name:ident, $kind:literal, $grammar:literal, max: $max:expr, first: $first:expr, rest: $rest:expr $(, not: $not:expr)?) => {
         $(#[doc = $doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// The grammar, as a regular expression.
@@ -42,7 +44,7 @@ macro_rules! id {
             /// # Errors
             /// [`InvalidId`] when it does not fit.
             pub fn new(text: impl Into<String>) -> Result<Self, InvalidId> {
-                let text = text.into();
+                let text: String = text.into();
                 let first: fn(char) -> bool = $first;
                 let rest: fn(char) -> bool = $rest;
                 let fits = text.chars().next().is_some_and(first)
@@ -52,7 +54,7 @@ macro_rules! id {
                     && text != ".."
                     $(&& !$not(&text))?;
                 if fits {
-                    Ok(Self(text))
+                    Ok(Self(text.into()))
                 } else {
                     Err(InvalidId { kind: $kind, text: text.chars().take(60).collect(), grammar: $grammar, max: $max })
                 }

@@ -3,6 +3,7 @@
 mod agent;
 mod preview;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -144,16 +145,16 @@ pub struct Step {
     pub phase: Option<PhaseId>,
     /// `agent`, where an agent did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend_id: Option<String>,
+    pub backend_id: Option<Cow<'static, str>>,
     /// The attempt, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
     /// `process`, `endpoint`, `result-cache` or `sub-workflow`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handle_kind: Option<String>,
+    pub handle_kind: Option<Cow<'static, str>>,
     /// The model, as the agent reported it; `unreported` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reported_model: Option<String>,
+    pub reported_model: Option<Cow<'static, str>>,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

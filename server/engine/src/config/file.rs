@@ -79,7 +79,7 @@ impl ConfigFile {
 /// # Errors
 /// [`ConfigError`] with every fault's field.
 pub fn from_value(value: &Value) -> Result<Config, ConfigError> {
-    if value.is_null() { Ok(Config::default()) } else { decode(&Document::inline(value)) }
+    if value.is_null() { Ok(Config::default()) } else { decode(&Document::inline(value.clone())) }
 }
 
 /// Where the user's file is: `flowdrive/config.toml` in the platform's configuration folder, as the environment names it.

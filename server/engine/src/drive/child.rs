@@ -158,7 +158,7 @@ impl Driver {
 fn bind(
     spec: &SubWorkflow,
     paths: &RunPaths,
-    ended: Result<DriveResult, EngineError>,
+    ended: Result<Arc<DriveResult>, EngineError>,
     result_path: &std::path::Path,
 ) -> Result<(Ending, Option<String>), EngineError> {
     let refused = |reason: String| Ok((failed(reason), None));
@@ -167,7 +167,7 @@ fn bind(
         Ok(result) if result.status == RunStatus::Complete => result,
         Ok(result) if result.stopped.is_some() => return Ok((Ending::Interrupted, None)),
         Ok(result) => {
-            let why = result.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let why = result.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let status = result.status.as_str();
             return refused(format!(
                 "sub-workflow {app} did not complete (status: {status}){why}; its run is {}",

@@ -12,8 +12,8 @@ use super::{Driver, Job, Message};
 use crate::EngineError;
 use crate::model::state::RunState;
 
-/// How a drive ended.
-type Ended = Result<DriveResult, EngineError>;
+/// How a drive ended. Shared: the steps of a large run are megabytes.
+type Ended = Result<Arc<DriveResult>, EngineError>;
 
 /// A drive under way, or one that has ended. Dropping it ends nothing.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ impl Drive {
     ///
     /// # Errors
     /// The fault that ended the drive.
-    pub async fn finished(&self) -> Ended {
+    pub async fn finished(&self) -> Result<Arc<DriveResult>, EngineError> {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
             Ok(value) => value.clone().unwrap_or_else(|| Err(died(&self.run_id))),
@@ -86,7 +86,7 @@ impl Drives {
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.run()));
                 // Forgotten before its end is told: who hears of the end may drive the run again at once.
                 drives.map().remove(&key);
-                end.send_replace(Some(outcome.unwrap_or_else(|_| Err(died(&run_id)))));
+                end.send_replace(Some(outcome.unwrap_or_else(|_| Err(died(&run_id))).map(Arc::new)));
             }
         });
         match spawned {

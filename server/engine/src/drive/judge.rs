@@ -211,8 +211,8 @@ impl Driver {
             self.keep_result(task, worker);
         }
         let step = self.push_step(task, worker, StepAction::Accept, StepStatus::Ok);
-        step.handle_kind = Some(outcome.handle.as_str().to_owned());
-        step.reported_model = Some(outcome.report.model.clone().unwrap_or_else(|| "unreported".to_owned()));
+        step.handle_kind = Some(outcome.handle.as_str().into());
+        step.reported_model = Some(outcome.report.model.clone().map_or("unreported".into(), Into::into));
         Ok(())
     }
 

@@ -237,7 +237,7 @@ impl Driver {
         made.task_id = Some(state.tasks[task].id.clone());
         made.phase = Some(state.tasks[task].phase.clone());
         made.worker_id = Some(worker.clone());
-        made.backend_id = Some("agent".to_owned());
+        made.backend_id = Some("agent".into());
         drop(state);
         self.steps.push((task, made));
         let last = self.steps.len() - 1;

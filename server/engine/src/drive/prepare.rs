@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flowdrive_protocol::ids::{AgentName, WorkerId};
@@ -19,7 +19,7 @@ use crate::decide::prompt;
 use crate::delegate::{Busy, Limits, Permit, Usable};
 use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::JournalEvent;
-use crate::model::outcome::{Ending, HandleKind, Notice, Outcome};
+use crate::model::outcome::{Ending, HandleKind, Noted, Notice, Outcome};
 use crate::model::state::RunState;
 use crate::store::canonical::sha256_hex;
 use crate::store::{EndedLog, RunPaths, read_regular, task_name, worker};
@@ -236,12 +236,18 @@ impl Driver {
         let (sender, stop, delegator) = (self.job.sender.clone(), self.kill.clone(), self.job.delegator.clone());
         let ended = Arc::clone(&self.ended);
         let worker = assignment.worker_id.clone();
+        let (name, marker) = (agent.name.clone(), assignment.marker.clone());
+        let process = Arc::new(OnceLock::new());
         let notices = {
             let (sender, announcer) = (sender.clone(), self.announcer.clone());
             let (task_id, worker) = (assignment.task_id.clone(), worker.clone());
+            let process = Arc::clone(&process);
             move |notice: Notice| match notice {
                 Notice::Activity(text) => announcer.activity(&task_id, &worker, text),
                 notice => {
+                    if let Notice::ProcessStarted(started) = &notice {
+                        let _ = process.set(started.clone());
+                    }
                     let _ = sender.send(Message::Noticed { task, worker: worker.clone(), notice });
                 }
             }
@@ -260,7 +266,8 @@ impl Driver {
                 let ending = Ending::Failed { code: "internal".to_owned(), reason, transient: None };
                 Outcome::bare(ending, HandleKind::Process, invocation, started_at)
             });
-            let outcome = noted(ended, &worker, outcome).await;
+            let process = process.get().cloned();
+            let outcome = noted(ended, &worker, Noted { agent: name, marker, process, outcome }).await;
             let _ = sender.send(Message::Settled { task, worker, outcome: Box::new(outcome) });
         });
     }
@@ -268,12 +275,12 @@ impl Driver {
 
 /// Notes an outcome where a later drive finds it should this process die before the journal has it. An attempt that was
 /// interrupted ended no other way than by this process, and is begun again in either case.
-async fn noted(ended: Arc<EndedLog>, worker: &WorkerId, outcome: Outcome) -> Outcome {
-    if outcome.ending == Ending::Interrupted {
-        return outcome;
+async fn noted(ended: Arc<EndedLog>, worker: &WorkerId, note: Noted) -> Outcome {
+    if note.outcome.ending == Ending::Interrupted {
+        return note.outcome;
     }
-    let (outcome, worker) = (Arc::new(outcome), worker.clone());
-    let copy = Arc::clone(&outcome);
+    let (note, worker) = (Arc::new(note), worker.clone());
+    let copy = Arc::clone(&note);
     let done = tokio::task::spawn_blocking(move || {
         if let Err(fault) = ended.note(&worker, &*copy) {
             tracing::warn!(%worker, %fault, "the end of an agent could not be noted");
@@ -281,5 +288,5 @@ async fn noted(ended: Arc<EndedLog>, worker: &WorkerId, outcome: Outcome) -> Out
     });
     // A runtime that shuts down may not have run it; the outcome counts all the same.
     let _ = done.await;
-    Arc::unwrap_or_clone(outcome)
+    Arc::unwrap_or_clone(note).outcome
 }

@@ -8,7 +8,7 @@ use flowdrive_protocol::ids::{TaskId, WorkerId};
 use super::Driver;
 use crate::EngineError;
 use crate::model::journal::JournalEvent;
-use crate::model::outcome::{Ending, Outcome};
+use crate::model::outcome::{Ending, HandleKind, Noted, Outcome};
 use crate::model::state::Verdict;
 use crate::store::canonical::sha256_hex;
 use crate::store::{read_ended, worker};
@@ -27,7 +27,7 @@ impl Driver {
             })
             .collect();
         drop(state);
-        let mut noted: BTreeMap<WorkerId, Outcome> = if open.iter().any(|(.., attempt)| attempt.outcome.is_none()) {
+        let mut noted: BTreeMap<WorkerId, Noted> = if open.iter().any(|(.., attempt)| attempt.outcome.is_none()) {
             read_ended(&self.job.record.paths)
         } else {
             BTreeMap::new()
@@ -42,7 +42,14 @@ impl Driver {
             if found {
                 tracing::warn!(task = %id, worker = %attempt.worker, "ended an agent that a dead server left behind");
             }
-            if let Some(outcome) = noted.remove(&attempt.worker) {
+            let note = noted.remove(&attempt.worker).filter(|note| {
+                let believed = note.is_of(&attempt);
+                if !believed {
+                    tracing::warn!(task = %id, worker = %attempt.worker, "a note of the agent's end does not fit the record");
+                }
+                believed
+            });
+            if let Some(Noted { outcome, .. }) = note {
                 tracing::info!(task = %id, worker = %attempt.worker, "an agent had ended when its server died");
                 let event = JournalEvent::OutcomeRecorded {
                     task: id.clone(),
@@ -69,18 +76,23 @@ impl Driver {
         worker: &WorkerId,
         outcome: &Outcome,
     ) -> Result<(), EngineError> {
-        if let Some(left) = &outcome.result_digest
-            && outcome.ending == Ending::Completed
-        {
-            let folder = self.job.record.paths.worker(worker);
-            let found = worker::read_result(&folder).ok().flatten();
-            if found.is_none_or(|text| sha256_hex(&text) != *left) {
-                tracing::warn!(%task, %worker, "the result of an agent that had ended is no longer what it left");
-                let reason = "its result was lost before it was judged".to_owned();
-                let event = JournalEvent::TaskInterrupted { task, worker: worker.clone(), reason };
-                return Ok(self.job.record.record(&event)?);
-            }
+        if outcome.ending == Ending::Completed && self.is_changed(worker, outcome) {
+            tracing::warn!(%task, %worker, "the result of an agent that had ended is no longer what it left");
+            let reason = "its result was lost before it was judged".to_owned();
+            let event = JournalEvent::TaskInterrupted { task, worker: worker.clone(), reason };
+            return Ok(self.job.record.record(&event)?);
         }
         self.judge(place, worker, outcome)
+    }
+
+    /// Whether a result is not the one that its agent's outcome tells of: gone, another, or there though it left none.
+    fn is_changed(&self, worker: &WorkerId, outcome: &Outcome) -> bool {
+        let found = worker::read_result(&self.job.record.paths.worker(worker));
+        match (&outcome.result_digest, found) {
+            (Some(left), Ok(Some(text))) => sha256_hex(&text) != *left,
+            (Some(_), _) => true,
+            (None, Ok(Some(_))) => matches!(outcome.handle, HandleKind::Process | HandleKind::Endpoint),
+            (None, _) => false,
+        }
     }
 }

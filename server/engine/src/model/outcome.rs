@@ -1,8 +1,11 @@
 //! How a delegation ended. One type for every kind of agent: nothing after this point knows which kind it was.
 
+use flowdrive_protocol::ids::AgentName;
 use flowdrive_protocol::outcome::Usage;
 use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use super::state::Attempt;
 
 /// How a delegation ended. Holds no secret: everything in it has been redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,9 +68,41 @@ impl Outcome {
     /// Lets go of what is neither shown nor decided upon once the outcome is judged. The journal keeps all of it.
     pub(crate) fn forget_particulars(&mut self) {
         self.invocation = String::new();
-        self.stdout_digest = None;
+        (self.stdout_digest, self.result_digest) = (None, None);
         self.stderr_tail = String::new();
         (self.report.raw_usage, self.report.usage_signature) = (None, None);
+    }
+}
+
+/// How an attempt ended, as it is noted before the journal has it, with what tells whose end it was.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Noted {
+    /// The agent.
+    pub agent: AgentName,
+    /// What marked its processes.
+    pub marker: String,
+    /// Its process, where it was one and was seen to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessIdentity>,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl Noted {
+    /// Whether it tells of the attempt that the journal has: the same agent, the same marker, which is made anew for each
+    /// attempt, and the same process where the journal has one. A note that was left from elsewhere, or made up by one who
+    /// does not know these, is none.
+    #[must_use]
+    pub fn is_of(&self, attempt: &Attempt) -> bool {
+        let same_process = match (&attempt.process, &self.process) {
+            (Some(recorded), Some(noted)) => recorded == noted,
+            (Some(_), None) => false,
+            // The server died before it wrote the start down.
+            (None, Some(noted)) => noted.marker == self.marker,
+            (None, None) => true,
+        };
+        self.agent == attempt.agent && attempt.marker.as_ref() == Some(&self.marker) && same_process
     }
 }
 
@@ -175,4 +210,58 @@ pub struct ProcessIdentity {
     pub boot_id: String,
     /// The value of the marker variable (`FLOWDRIVE_DELEGATION`) that everything it starts inherits.
     pub marker: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use flowdrive_protocol::ids::WorkerId;
+
+    use super::*;
+    use crate::model::state::Verdict;
+
+    fn process(marker: &str) -> ProcessIdentity {
+        ProcessIdentity { group: 7, start_ticks: 70, boot_id: "boot".to_owned(), marker: marker.to_owned() }
+    }
+
+    fn agent(name: &str) -> AgentName {
+        AgentName::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_note_is_of_the_attempt_that_the_journal_has_or_of_none() {
+        let now = Timestamp::from_millis(1_767_323_045_678);
+        let attempt = |marker: Option<&str>, process| Attempt {
+            worker: WorkerId::new("worker-a-0001").unwrap(),
+            agent: agent("one"),
+            started_at: now,
+            prompt_digest: String::new(),
+            marker: marker.map(str::to_owned),
+            process,
+            session: None,
+            outcome: None,
+            verdict: Verdict::Open,
+        };
+        let note = |name: &str, marker: &str, process| Noted {
+            agent: agent(name),
+            marker: marker.to_owned(),
+            process,
+            outcome: Outcome::bare(Ending::Completed, HandleKind::Process, String::new(), now),
+        };
+        let later = ProcessIdentity { start_ticks: 71, ..process("m") };
+        let cases = [
+            (true, attempt(Some("m"), None), note("one", "m", None)),
+            (true, attempt(Some("m"), None), note("one", "m", Some(process("m")))),
+            (true, attempt(Some("m"), Some(process("m"))), note("one", "m", Some(process("m")))),
+            (false, attempt(Some("m"), Some(process("m"))), note("one", "m", None)),
+            (false, attempt(Some("m"), Some(process("m"))), note("one", "m", Some(later))),
+            (false, attempt(Some("m"), None), note("one", "m", Some(process("other")))),
+            (false, attempt(Some("m"), None), note("one", "other", None)),
+            (false, attempt(Some("m"), None), note("two", "m", None)),
+            (false, attempt(None, None), note("one", "m", None)),
+            (false, attempt(None, None), note("one", "", None)),
+        ];
+        for (number, (fits, attempt, note)) in cases.into_iter().enumerate() {
+            assert_eq!(note.is_of(&attempt), fits, "case {number}");
+        }
+    }
 }

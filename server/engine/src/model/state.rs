@@ -3,26 +3,28 @@
 //! Must not depend on the order in which agents finished: everything is kept in task order, and ids derive from task
 //! and attempt. Two runs with the same outcomes have the same state, times aside.
 
+mod counts;
 mod feedback;
 mod fold;
 mod loops;
 mod phase;
+mod task;
 
 use std::collections::BTreeMap;
 
-use flowdrive_protocol::event::ResultSource;
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
-use flowdrive_protocol::ids::{AgentName, InputName, NodeId, PhaseId, RunId, TaskId, WorkerId};
-use flowdrive_protocol::outcome::Usage;
+use flowdrive_protocol::ids::{AgentName, InputName, NodeId, RunId, TaskId};
 use flowdrive_protocol::run::{RunStatus, TaskStatus};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::{Loop, Task, Workflow};
 use serde::{Deserialize, Serialize};
 
-use super::journal::{AcceptedResult, Commit, DriveSettings, RunPlanned, STATE_VERSION, TERMINAL_REASON};
-use super::outcome::{HandleKind, Outcome, ProcessIdentity};
+use super::journal::{Commit, DriveSettings, RunPlanned, STATE_VERSION, TERMINAL_REASON};
+pub use counts::AgentUse;
+use counts::Counts;
 pub use fold::FoldError;
 pub use phase::{LoopState, PhaseState};
+pub use task::{Attempt, Refused, TaskState, Verdict};
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,141 +85,6 @@ pub struct Ended {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Counts {
-    completed: u32,
-    parked: u32,
-    tokens: u64,
-    agents: BTreeMap<AgentName, AgentUse>,
-}
-
-/// What an agent used in a run, as far as it reported it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AgentUse {
-    /// Its attempts under way.
-    pub running: u32,
-    /// Its attempts that ended and reported tokens.
-    pub reported: u32,
-    /// The tokens of those.
-    pub tokens: u64,
-}
-
-impl Counts {
-    /// Changes what is counted of an agent. One of which nothing is counted is not kept, so that counting along the way
-    /// and counting anew give the same.
-    fn count_agent(&mut self, agent: &AgentName, change: impl FnOnce(&mut AgentUse)) {
-        let mut used = self.agents.remove(agent).unwrap_or_default();
-        change(&mut used);
-        if used != AgentUse::default() {
-            self.agents.insert(agent.clone(), used);
-        }
-    }
-
-    /// Counts an attempt's outcome.
-    fn count_outcome(&mut self, agent: &AgentName, outcome: &Outcome) {
-        let tokens = outcome.report.usage.as_ref().map_or(0, Usage::spent);
-        self.tokens = self.tokens.saturating_add(tokens);
-        // A sub-workflow's tokens are those of other agents.
-        if tokens > 0 && matches!(outcome.handle, HandleKind::Process | HandleKind::Endpoint) {
-            self.count_agent(agent, |used| {
-                used.reported += 1;
-                used.tokens = used.tokens.saturating_add(tokens);
-            });
-        }
-    }
-}
-
-/// A task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskState {
-    /// Its id.
-    pub id: TaskId,
-    /// Place of its phase in [`Workflow::phases`], and of its definition there.
-    pub spec: (usize, usize),
-    /// Its phase.
-    pub phase: PhaseId,
-    /// How it stands.
-    pub status: TaskStatus,
-    /// Failed attempts that count, since it was last opened.
-    pub failures: u32,
-    /// Transient faults in a row.
-    pub transient: u32,
-    /// Its attempts, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attempts: Vec<Attempt>,
-    /// What the next attempt is told besides the prompt: what was refused, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refusal: Option<Refused>,
-    /// What a person told it when reopening it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guidance: Option<String>,
-    /// When the next attempt may start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_before: Option<Timestamp>,
-    /// The accepted result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub accepted: Option<AcceptedResult>,
-    /// When it was accepted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub accepted_at: Option<Timestamp>,
-    /// Where the accepted result came from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<ResultSource>,
-}
-
-/// Why an attempt failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Refused {
-    /// The fault's code.
-    pub code: String,
-    /// In a sentence.
-    pub reason: String,
-}
-
-/// One attempt at a task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Attempt {
-    /// Its id.
-    pub worker: WorkerId,
-    /// The agent.
-    pub agent: AgentName,
-    /// When it was dispatched.
-    pub started_at: Timestamp,
-    /// SHA-256 of its `input.md`.
-    pub prompt_digest: String,
-    /// What marks its agent's processes, while no outcome is recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub marker: Option<String>,
-    /// Its process, while no outcome is recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub process: Option<ProcessIdentity>,
-    /// The agent's own session id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// How it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Box<Outcome>>,
-    /// How it was judged.
-    pub verdict: Verdict,
-}
-
-/// How an attempt was judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Not yet.
-    Open,
-    /// Its result passed.
-    Accepted,
-    /// It failed, or its result was refused.
-    Refused,
-    /// It was ended from outside.
-    Interrupted,
 }
 
 impl RunState {
@@ -398,43 +265,5 @@ impl RunState {
     #[must_use]
     pub fn verifier_node(&self, task: usize) -> Option<NodeId> {
         super::node::node_id(&self.run_id, "verifier", self.tasks[task].id.as_str())
-    }
-}
-
-impl TaskState {
-    fn new(id: TaskId, spec: (usize, usize), phase: PhaseId) -> Self {
-        Self {
-            id,
-            spec,
-            phase,
-            status: TaskStatus::Pending,
-            failures: 0,
-            transient: 0,
-            attempts: Vec::new(),
-            refusal: None,
-            guidance: None,
-            not_before: None,
-            accepted: None,
-            accepted_at: None,
-            source: None,
-        }
-    }
-}
-
-impl Attempt {
-    /// Takes its verdict. What from then on only the journal has to tell is let go: ten thousand attempts are held in
-    /// memory at once, and written out whole in every snapshot.
-    fn judged(&mut self, verdict: Verdict) {
-        self.verdict = verdict;
-        if let Some(outcome) = &mut self.outcome {
-            outcome.forget_particulars();
-        }
-    }
-
-    /// Tokens it spent, as far as reported.
-    #[must_use]
-    pub fn tokens(&self) -> u64 {
-        let usage = self.outcome.as_ref().and_then(|outcome| outcome.report.usage.as_ref());
-        usage.map_or(0, flowdrive_protocol::outcome::Usage::spent)
     }
 }

@@ -58,6 +58,7 @@ impl Rendered {
     /// # Errors
     /// What the disk refuses.
     pub(crate) fn save(&self, paths: &RunPaths) -> Result<(), StoreError> {
+        paths.require_in_place()?;
         replace_file(&paths.report, self.markdown.as_bytes(), false)?;
         replace_file(&paths.report.with_extension("html"), self.page.as_bytes(), false)?;
         save_corrections(&self.corrections, paths)
@@ -81,6 +82,7 @@ fn corrections(state: &RunState) -> Vec<(String, String)> {
 }
 
 fn save_corrections(corrections: &[(String, String)], paths: &RunPaths) -> Result<(), StoreError> {
+    paths.require_in_place()?;
     corrections.iter().try_for_each(|(name, text)| replace_file(&paths.dir.join(name), text.as_bytes(), false))
 }
 

@@ -4,13 +4,14 @@
 //!
 //! A note is `sha256:<64 hex digits> <JSON>` and a line feed, the digest being that of the JSON. It is in the kernel's
 //! hands when [`EndedLog::note`] returns, so it outlives this process; after a power cut it may be gone, and a note that
-//! is not whole is none. Must not: be flushed, be believed of an attempt whose end is in the journal, or keep a drive
-//! from going on.
+//! is not whole is none. The digest keeps out accidents, not forgers: what a note says of its attempt has to fit the
+//! journal ([`crate::model::outcome::Noted::is_of`]). Must not: be flushed, be believed of an attempt whose end is in the
+//! journal, or keep a drive from going on.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flowdrive_protocol::ids::WorkerId;
@@ -29,19 +30,19 @@ const MOST_READ: u64 = 256 * 1024 * 1024;
 #[derive(Serialize)]
 struct Written<'a, T> {
     worker: &'a WorkerId,
-    outcome: &'a T,
+    note: &'a T,
 }
 
 #[derive(Deserialize)]
 struct Found<T> {
     worker: WorkerId,
-    outcome: T,
+    note: T,
 }
 
 /// Where the ends of a drive's agents are noted. One for each drive; any thread may note.
 #[derive(Debug)]
 pub struct EndedLog {
-    path: PathBuf,
+    paths: RunPaths,
     inner: Mutex<Inner>,
 }
 
@@ -57,7 +58,7 @@ impl EndedLog {
     /// The notes of a run, for the drive that holds its lock. Nothing is made before the first note.
     #[must_use]
     pub fn of(paths: &RunPaths) -> Self {
-        Self { path: paths.ended.clone(), inner: Mutex::default() }
+        Self { paths: paths.clone(), inner: Mutex::default() }
     }
 
     /// A file that was being written to when its writer panicked has a line that is not whole, which is no note.
@@ -69,21 +70,23 @@ impl EndedLog {
     ///
     /// # Errors
     /// What the disk refuses. The attempt's end is then known to this process alone.
-    pub fn note<T: Serialize>(&self, worker: &WorkerId, outcome: &T) -> Result<(), StoreError> {
+    pub fn note<T: Serialize>(&self, worker: &WorkerId, note: &T) -> Result<(), StoreError> {
         let mut inner = self.inner();
         inner.waiting += 1;
-        let json = serde_json::to_string(&Written { worker, outcome })
+        let json = serde_json::to_string(&Written { worker, note })
             .map_err(|source| StoreError::Encode { what: "an attempt's end", source })?;
         let line = format!("{} {json}\n", sha256_hex(&json));
         if inner.file.is_none() {
-            let file = atomic::open_options().append(true).create(true).open(&self.path);
-            let file = file.map_err(StoreError::io("open", &self.path))?;
-            read::require_regular(&file, &self.path)?;
-            inner.bytes = file.metadata().map_err(StoreError::io("look at", &self.path))?.len();
+            self.paths.require_in_place()?;
+            let file = atomic::open_options().append(true).create(true).open(&self.paths.ended);
+            let file = file.map_err(StoreError::io("open", &self.paths.ended))?;
+            read::require_regular(&file, &self.paths.ended)?;
+            inner.bytes = file.metadata().map_err(StoreError::io("look at", &self.paths.ended))?.len();
             inner.file = Some(file);
         }
         if let Some(file) = &inner.file {
-            faults::write_all(file, line.as_bytes(), "ended.write").map_err(StoreError::io("write", &self.path))?;
+            faults::write_all(file, line.as_bytes(), "ended.write")
+                .map_err(StoreError::io("write", &self.paths.ended))?;
         }
         inner.bytes += line.len() as u64;
         Ok(())
@@ -103,9 +106,9 @@ impl EndedLog {
         let mut inner = self.inner();
         inner.file = None;
         inner.waiting = 0;
-        match faults::point("ended.clear").and_then(|()| std::fs::remove_file(&self.path)) {
+        match faults::point("ended.clear").and_then(|()| std::fs::remove_file(&self.paths.ended)) {
             Err(fault) if fault.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(path = %self.path.display(), %fault, "notes of no more use could not be removed");
+                tracing::warn!(path = %self.paths.ended.display(), %fault, "notes of no more use could not be removed");
             }
             _ => inner.bytes = 0,
         }
@@ -116,7 +119,7 @@ impl EndedLog {
         match faults::point("ended.clear").and_then(|()| file.set_len(0)) {
             Ok(()) => inner.bytes = 0,
             Err(fault) => {
-                tracing::warn!(path = %self.path.display(), %fault, "notes of no more use could not be removed");
+                tracing::warn!(path = %self.paths.ended.display(), %fault, "notes of no more use could not be removed");
             }
         }
     }
@@ -145,7 +148,7 @@ fn one<T: DeserializeOwned>(line: &[u8]) -> Option<(WorkerId, T)> {
         return None;
     }
     let found: Found<T> = serde_json::from_slice(json).ok()?;
-    Some((found.worker, found.outcome))
+    Some((found.worker, found.note))
 }
 
 fn read_all(path: &Path) -> std::io::Result<Vec<u8>> {

@@ -15,8 +15,12 @@ use flowdrive_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::paths::RunPaths;
+use super::place::Ending;
 pub use super::read::{Entry, Loaded, Recorded, TornTail, read_entries, read_entries_with};
 use super::{StoreError, atomic, faults, line, read};
+
+/// What is kept of the buffer after a write, in bytes. The plan of a large run is megabytes long; nothing later is.
+const MOST_KEPT: usize = 256 * 1024;
 
 /// A place in a journal: the end of a whole line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +55,7 @@ pub struct Appended {
 #[derive(Debug)]
 pub struct Journal<E> {
     path: PathBuf,
+    paths: RunPaths,
     file: Arc<File>,
     /// Lines not yet handed to the kernel.
     buffer: Vec<u8>,
@@ -58,6 +63,8 @@ pub struct Journal<E> {
     position: JournalPosition,
     /// How far the file goes.
     written: u64,
+    /// What it ends with.
+    ending: Ending,
     /// How far it is known to be on disk.
     synced: u64,
     poison: Option<String>,
@@ -84,7 +91,7 @@ impl<E: Recorded> Journal<E> {
         }
         file.set_len(0).map_err(StoreError::io("clear", path))?;
         atomic::sync_dir(&paths.dir)?;
-        Ok(Self::at(path.clone(), file, JournalPosition::start(run_id)))
+        Ok(Self::at(paths, file, JournalPosition::start(run_id), Ending::default()))
     }
 
     /// Opens the journal of a run, for the holder of its lock, and reads the entries after `from` (all without it). A
@@ -121,7 +128,8 @@ impl<E: Recorded> Journal<E> {
         let end = read::entries(&file, path, from, visit)?;
         atomic::sweep(&paths.dir);
         atomic::sweep(&paths.results_dir);
-        let mut journal = Self::at(path.clone(), file, end.position.clone());
+        let ending = Ending::read(&file, end.position.offset).map_err(StoreError::io("read", path))?;
+        let mut journal = Self::at(paths, file, end.position.clone(), ending);
         if end.torn.is_some() {
             journal.cut_back().map_err(StoreError::io("cut the torn last line of", path))?;
         }
@@ -130,14 +138,16 @@ impl<E: Recorded> Journal<E> {
         Ok((journal, end))
     }
 
-    fn at(path: PathBuf, file: File, position: JournalPosition) -> Self {
+    fn at(paths: &RunPaths, file: File, position: JournalPosition, ending: Ending) -> Self {
         let written = position.offset;
         Self {
-            path,
+            path: paths.journal.clone(),
+            paths: paths.clone(),
             file: Arc::new(file),
             buffer: Vec::new(),
             position,
             written,
+            ending,
             synced: written,
             poison: None,
             events: PhantomData,
@@ -187,7 +197,9 @@ impl<E: Recorded> Journal<E> {
             return Err(StoreError::Io { action: "write", path: self.path.clone(), source });
         }
         self.written += self.buffer.len() as u64;
+        self.ending.push(&self.buffer);
         self.buffer.clear();
+        self.buffer.shrink_to(MOST_KEPT);
         Ok(())
     }
 
@@ -277,16 +289,14 @@ impl<E: Recorded> Journal<E> {
     /// An agent that reaches into the run's folder must not have its run reported as complete over a record that nobody
     /// can read. Nothing is cut off: what was put there is for people to look at.
     fn refuse_if_touched(&mut self) -> Result<(), StoreError> {
-        let length = self.file.metadata().map_err(StoreError::io("look at", &self.path))?.len();
-        if length == self.written {
-            return Ok(());
-        }
-        let problem = format!(
-            "the journal has {length} bytes where {} were written: somebody else wrote to it or cut it",
-            self.written
-        );
-        self.poison = Some(problem.clone());
-        Err(StoreError::corrupt(&self.path, None, problem))
+        let looked = self.paths.require_in_place().and_then(|()| {
+            let seen = self.ending.disturbance(&self.file, &self.path, self.written);
+            match seen.map_err(StoreError::io("look at", &self.path))? {
+                Some(problem) => Err(StoreError::corrupt(&self.path, None, problem)),
+                None => Ok(()),
+            }
+        });
+        looked.inspect_err(|fault| self.poison = Some(fault.to_string()))
     }
 
     /// Takes the file back to its last whole line.

@@ -34,12 +34,11 @@ pub(crate) fn write<E: Serialize>(
     seq: u64,
     version: u32,
 ) -> Result<String, StoreError> {
-    let event = serde_json::to_value(event).map_err(|source| StoreError::Encode { what: "a journal event", source })?;
     let start = out.len();
     out.extend_from_slice(HEAD);
     out.extend_from_slice(at.as_bytes());
     out.extend_from_slice(EVENT);
-    if let Err(fault) = canonical::write_value(&event, out) {
+    if let Err(fault) = canonical::write(event, out) {
         out.truncate(start);
         return Err(fault);
     }

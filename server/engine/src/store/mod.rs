@@ -13,6 +13,7 @@ pub mod journal;
 mod line;
 pub mod lock;
 mod paths;
+mod place;
 pub mod read;
 pub mod snapshot;
 pub mod stop;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use flowdrive_protocol::ids::{RunId, TaskId, WorkerId};
 
 use super::canonical::sha256_hex;
+use super::place::Identity;
 use crate::model::agent::WorkerFolder;
 
 /// Longest name [`safe_name`] returns, in bytes. Leaves room for an extension below the 255 of most file systems.
@@ -39,6 +40,8 @@ pub struct RunPaths {
     pub workers_dir: PathBuf,
     /// The accepted results.
     pub results_dir: PathBuf,
+    /// Which folder `dir` was when its writer opened it; none for those who only read.
+    pub(super) folder: Option<Identity>,
 }
 
 impl RunPaths {
@@ -54,6 +57,7 @@ impl RunPaths {
             ended: dir.join("ended.log"),
             workers_dir: dir.join("workers"),
             results_dir: dir.join("results"),
+            folder: None,
             dir,
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here is flushed: all of it can be made again, or is recorded in the journal.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use super::canonical::sha256_hex;
 use super::paths::RunPaths;
 use super::{StoreError, atomic, faults};
 use crate::model::agent::WorkerFolder;
+use crate::model::journal::AcceptedResult;
 
 /// Longest result read, in bytes.
 pub const MAX_RESULT_BYTES: u64 = 32 * 1024 * 1024;
@@ -32,6 +34,7 @@ pub fn create_worker(
     manifest: &Value,
 ) -> Result<WorkerFolder, StoreError> {
     let folder = paths.worker(worker);
+    paths.require_in_place()?;
     faults::point("worker.mkdir").map_err(StoreError::io("create the folder", &folder.dir))?;
     atomic::ensure_dir(&paths.workers_dir)?;
     match fs::create_dir(&folder.dir) {
@@ -114,6 +117,7 @@ pub fn read_result(folder: &WorkerFolder) -> Result<Option<String>, StoreError> 
 /// # Errors
 /// What the disk refuses.
 pub fn publish_result(paths: &RunPaths, task: &TaskId, text: &str, durable: bool) -> Result<PathBuf, StoreError> {
+    paths.require_in_place()?;
     atomic::ensure_dir(&paths.results_dir)?;
     let path = paths.result(task);
     atomic::replace(&path, text.as_bytes(), durable)?;
@@ -163,10 +167,22 @@ pub fn glance_at_result(path: &Path, digest: &str, bytes: u64, accepted: Option<
 pub struct ResultCheck {
     /// None where that is unknown: then every file is read.
     boot: Option<SystemTime>,
+    results_dir: PathBuf,
     /// The folder they are in, held open: looking a name up in it takes a fraction of walking its whole path, for ten
     /// thousand names.
     #[cfg(unix)]
     folder: Option<fs::File>,
+}
+
+/// What became of a published result's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It was not written to since it was accepted.
+    Untouched,
+    /// It was, and has the length it had.
+    Touched,
+    /// It is gone, has another length, or, where a power cut may have been, other bytes.
+    Lost,
 }
 
 /// What a look at a file tells.
@@ -180,23 +196,22 @@ impl ResultCheck {
     /// A check of a run's files, on this machine, now.
     #[must_use]
     pub fn new(paths: &RunPaths) -> Self {
-        #[cfg(not(unix))]
-        let _ = paths;
         let boot = fs::read_to_string("/proc/stat").ok().and_then(|text| {
             let seconds = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
             UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
         });
         Self {
             boot,
+            results_dir: paths.results_dir.clone(),
             #[cfg(unix)]
             folder: atomic::open_options().read(true).open(&paths.results_dir).ok(),
         }
     }
 
     #[cfg(unix)]
-    fn look(&self, path: &Path) -> Option<Seen> {
+    fn look(&self, name: &OsStr) -> Option<Seen> {
         use nix::sys::stat::{SFlag, fstatat};
-        let found = fstatat(self.folder.as_ref()?, path.file_name()?, nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
+        let found = fstatat(self.folder.as_ref()?, name, nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
         let seconds = u64::try_from(found.st_mtime).ok();
         Some(Seen {
             is_file: SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFREG,
@@ -206,30 +221,30 @@ impl ResultCheck {
     }
 
     #[cfg(not(unix))]
-    fn look(&self, path: &Path) -> Option<Seen> {
-        let found = fs::symlink_metadata(path).ok()?;
+    fn look(&self, name: &OsStr) -> Option<Seen> {
+        let found = fs::symlink_metadata(self.results_dir.join(name)).ok()?;
         Some(Seen { is_file: found.is_file(), bytes: found.len(), written: found.modified().ok() })
     }
 
-    /// Whether a task's file was written to after its result was accepted. In whole seconds, as they are kept.
+    /// What became of the file of an accepted result: by one look at it, unless it is older than the machine's start
+    /// (some file systems keep the length and lose the bytes); then by reading it. It is looked for by the name it was
+    /// recorded with: making the names of ten thousand tasks anew takes longer than looking at as many files.
     #[must_use]
-    pub fn is_touched(&self, paths: &RunPaths, task: &TaskId, accepted: Option<Timestamp>) -> bool {
-        let seen = self.look(&paths.result(task)).and_then(|found| found.written);
-        let accepted =
-            accepted.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_millis(at.as_millis().max(0).unsigned_abs())));
-        seen.zip(accepted).is_none_or(|(seen, accepted)| seen > accepted)
-    }
-
-    /// Whether a task's file is gone, or is not as long as what was accepted; and, where it was last written before the
-    /// machine was started, whether its bytes are others (some file systems keep the length and lose the bytes).
-    #[must_use]
-    pub fn is_lost(&self, paths: &RunPaths, task: &TaskId, bytes: u64, digest: &str) -> bool {
-        let path = paths.result(task);
-        let Some(found) = self.look(&path) else { return true };
-        if !found.is_file || found.bytes != bytes {
-            return true;
+    pub fn fate(&self, result: &AcceptedResult, accepted: Option<Timestamp>) -> Fate {
+        let Some(name) = Path::new(&result.path).file_name() else { return Fate::Lost };
+        let Some(found) = self.look(name) else { return Fate::Lost };
+        if !found.is_file || found.bytes != result.bytes {
+            return Fate::Lost;
         }
         let written_since = self.boot.zip(found.written).is_some_and(|(boot, at)| at > boot);
-        !written_since && !fs::read(&path).is_ok_and(|bytes| sha256_hex(&bytes) == digest)
+        let path = self.results_dir.join(name);
+        if !written_since && !fs::read(path).is_ok_and(|bytes| sha256_hex(&bytes) == result.digest) {
+            return Fate::Lost;
+        }
+        let accepted =
+            accepted.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_millis(at.as_millis().max(0).unsigned_abs())));
+        // In whole seconds, as they are kept.
+        let untouched = found.written.zip(accepted).is_some_and(|(written, accepted)| written <= accepted);
+        if untouched { Fate::Untouched } else { Fate::Touched }
     }
 }

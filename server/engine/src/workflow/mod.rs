@@ -53,10 +53,10 @@ pub struct LoadedWorkflow {
 /// # Errors
 /// [`WorkflowError`] when there is no such workflow, it cannot be read, or it breaks a rule; in that case with every fault
 /// found, each with its field and line.
-pub fn load(reference: &WorkflowRef, workspace: &Path) -> Result<LoadedWorkflow, WorkflowError> {
+pub fn load(reference: WorkflowRef, workspace: &Path) -> Result<LoadedWorkflow, WorkflowError> {
     let found = match reference {
-        WorkflowRef::Id(id) => source::by_id(id, workspace)?,
-        WorkflowRef::Path(path) => source::by_path(path, workspace)?,
+        WorkflowRef::Id(id) => source::by_id(&id, workspace)?,
+        WorkflowRef::Path(path) => source::by_path(&path, workspace)?,
         WorkflowRef::Inline(value) => {
             Found { source: Source::Inline, document: Document::inline(value), expected_id: None }
         }
@@ -80,7 +80,7 @@ pub fn list(workspace: Option<&Path>) -> ListWorkflowsResult {
     let mut summaries = BTreeMap::new();
     let mut unusable = Vec::new();
     for bundled in bundled::BUNDLED {
-        match load(&WorkflowRef::Id(bundled.id.to_owned()), nowhere) {
+        match load(WorkflowRef::Id(bundled.id.to_owned()), nowhere) {
             Ok(loaded) => drop(summaries.insert(loaded.workflow.id.clone(), summary(loaded))),
             Err(error) => tracing::error!(workflow = bundled.id, "a bundled workflow has a fault: {error}"),
         }
@@ -90,7 +90,7 @@ pub fn list(workspace: Option<&Path>) -> ListWorkflowsResult {
         let (message, hint) = if bundled::find(stem).is_some() {
             ("a bundled workflow has this id".to_owned(), "rename the file, or drive it by its path".to_owned())
         } else {
-            match load(&WorkflowRef::Id(stem.to_owned()), workspace.unwrap_or(nowhere)) {
+            match load(WorkflowRef::Id(stem.to_owned()), workspace.unwrap_or(nowhere)) {
                 Ok(loaded) => {
                     summaries.insert(loaded.workflow.id.clone(), summary(loaded));
                     continue;

@@ -25,12 +25,12 @@ fn load_text(extension: &str, text: &str) -> Result<LoadedWorkflow, WorkflowErro
     let workspace = tempfile::tempdir().unwrap();
     let name = format!("w.{extension}");
     write(workspace.path(), &name, text);
-    load(&WorkflowRef::Path(name), workspace.path())
+    load(WorkflowRef::Path(name), workspace.path())
 }
 
 fn load_inline(value: Value) -> Result<LoadedWorkflow, WorkflowError> {
     let workspace = tempfile::tempdir().unwrap();
-    load(&WorkflowRef::Inline(value), workspace.path())
+    load(WorkflowRef::Inline(value), workspace.path())
 }
 
 /// A workflow file with one task that calls another workflow.

@@ -40,7 +40,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
 #[tower_lsp::async_trait]
 pub(crate) trait Driving: Send + Sync + 'static {
     fn run_id(&self) -> &RunId;
-    async fn finished(&self) -> Answer<DriveResult>;
+    async fn finished(&self) -> Answer<Arc<DriveResult>>;
     fn stop(&self, mode: StopMode, by: &str);
 }
 
@@ -99,7 +99,7 @@ impl Driving for Drive {
     fn run_id(&self) -> &RunId {
         &self.run_id
     }
-    async fn finished(&self) -> Answer<DriveResult> {
+    async fn finished(&self) -> Answer<Arc<DriveResult>> {
         Self::finished(self).await
     }
     fn stop(&self, mode: StopMode, by: &str) {

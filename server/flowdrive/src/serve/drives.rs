@@ -164,21 +164,25 @@ impl Drives {
         if wishes.creates_progress && !sink.has_any_token() {
             self.create_progress(sink.clone());
         }
-        let mut finished = driving.finished();
-        let result = tokio::select! {
-            biased;
-            result = &mut finished => result,
-            () = cancel.cancelled() => {
-                driving.stop(StopMode::Graceful, "client");
-                finished.await
+        let result = {
+            let mut finished = driving.finished();
+            tokio::select! {
+                biased;
+                result = &mut finished => result,
+                () = cancel.cancelled() => {
+                    driving.stop(StopMode::Graceful, "client");
+                    finished.await
+                }
             }
         };
+        // With it goes the run's state, before the answer of a large run takes room beside it.
+        drop(driving);
         let result = result.map_err(|error| fault::from_engine(&error))?;
         // Who stopped it is not waiting for a report.
         if wishes.show_report && result.stopped.is_none() {
             documents::show(&self.shared.client, &Path::new(&workspace).join(&result.report_path));
         }
-        serde_json::to_value(result).map_err(|_| defect("drive"))
+        serde_json::to_value(&*result).map_err(|_| defect("drive"))
     }
 
     /// Asks the client for a progress display. Its answer may come late or never; nothing waits for it.

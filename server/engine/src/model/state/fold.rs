@@ -64,6 +64,8 @@ impl RunState {
                 let place = self.expect(task, "dispatched", &[TaskStatus::Pending])?;
                 let state = &mut self.tasks[place];
                 state.not_before = None;
+                // One is most often all: room for more would be most of what a task takes.
+                state.attempts.reserve_exact(1);
                 state.attempts.push(Attempt {
                     worker: worker.clone(),
                     agent: agent.clone(),

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::store::canonical::{sha256_hex, to_string};
@@ -57,11 +58,84 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A map as its pairs stand, in whatever order, with whatever keys twice.
+#[derive(Debug, Clone)]
+struct Pairs(Vec<(String, Nested)>);
+
+#[derive(Debug, Clone)]
+enum Nested {
+    Leaf(Value),
+    Map(Pairs),
+    List(Vec<Pairs>),
+}
+
+impl Serialize for Pairs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+impl Serialize for Nested {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Leaf(value) => value.serialize(serializer),
+            Self::Map(pairs) => pairs.serialize(serializer),
+            Self::List(items) => items.serialize(serializer),
+        }
+    }
+}
+
+fn any_pairs() -> impl Strategy<Value = Pairs> {
+    // Few keys, so that some come twice; some that are escaped, whose escaped form sorts elsewhere.
+    let key = || prop_oneof!["[abc\"\\\\~]{0,2}", ".{0,3}", Just("\u{1}".to_owned()), Just("!".to_owned())];
+    let leaf = any_json().prop_map(Nested::Leaf);
+    let nested = leaf.prop_recursive(3, 20, 4, move |inner| {
+        let pairs = || prop::collection::vec((key(), inner.clone()), 0..5).prop_map(Pairs);
+        prop_oneof![pairs().prop_map(Nested::Map), prop::collection::vec(pairs(), 0..4).prop_map(Nested::List)]
+    });
+    let key = prop_oneof!["[abc\"\\\\~]{0,2}", ".{0,3}"];
+    prop::collection::vec((key, nested), 0..8).prop_map(Pairs)
+}
+
+/// The same by way of a tree, sorted there.
+fn by_tree(value: &Value, out: &mut String) {
+    match value {
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                by_tree(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(members) => {
+            let sorted: std::collections::BTreeMap<&[u8], (&String, &Value)> =
+                members.iter().map(|(key, member)| (key.as_bytes(), (key, member))).collect();
+            out.push('{');
+            for (index, (key, member)) in sorted.into_values().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                out.push_str(&serde_json::to_string(key).unwrap());
+                out.push(':');
+                by_tree(member, out);
+            }
+            out.push('}');
+        }
+        scalar => out.push_str(&serde_json::to_string(scalar).unwrap()),
+    }
+}
+
 proptest! {
     #[test]
     fn the_form_reads_back_and_is_stable(value in any_json()) {
         let form = to_string(&value).unwrap();
         let back: Value = serde_json::from_str(&form).unwrap();
         prop_assert_eq!(to_string(&back).unwrap(), form);
+    }
+
+    #[test]
+    fn the_form_is_that_of_the_tree_with_its_members_sorted(value in any_pairs()) {
+        let mut expected = String::new();
+        by_tree(&serde_json::to_value(&value).unwrap(), &mut expected);
+        prop_assert_eq!(to_string(&value).unwrap(), expected);
     }
 }

@@ -5,6 +5,8 @@ mod ended;
 #[cfg(all(feature = "fault-injection", unix))]
 mod faults;
 mod files;
+#[cfg(unix)]
+mod interference;
 mod journal;
 mod journal_damage;
 mod lock;

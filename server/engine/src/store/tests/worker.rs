@@ -1,11 +1,13 @@
 use flowdrive_protocol::ids::{TaskId, WorkerId};
+use flowdrive_protocol::time::Timestamp;
 use serde_json::json;
 
 use super::Bench;
 use crate::model::agent::WorkerFolder;
+use crate::model::journal::AcceptedResult;
 use crate::store::StoreError;
 use crate::store::canonical::sha256_hex;
-use crate::store::worker::{MAX_RESULT_BYTES, ResultCheck, create_worker, publish_result, read_result};
+use crate::store::worker::{Fate, MAX_RESULT_BYTES, ResultCheck, create_worker, publish_result, read_result};
 
 fn worker(text: &str) -> WorkerId {
     WorkerId::new(text).unwrap()
@@ -130,22 +132,31 @@ fn published_results_of_different_tasks_never_share_a_file() {
 fn a_result_is_lost_when_its_file_is_gone_cut_or_of_before_the_start_with_other_bytes() {
     let bench = Bench::new();
     let task = TaskId::new("map:a").unwrap();
-    let digest = sha256_hex("text");
-    let lost = || ResultCheck::new(&bench.paths).is_lost(&bench.paths, &task, 4, &digest);
-    assert!(lost(), "no file");
-    let path = publish_result(&bench.paths, &task, "text", false).unwrap();
-    assert!(!lost());
+    let path = bench.paths.result(&task);
+    let relative = path.strip_prefix(&bench.paths.dir).unwrap();
+    let accepted: AcceptedResult = serde_json::from_value(serde_json::json!({
+        "summary": "", "verified": false, "path": relative, "digest": sha256_hex("text"), "bytes": 4,
+    }))
+    .unwrap();
+    let after = Timestamp::from_millis(Timestamp::now().as_millis() + 60_000);
+    let fate = || ResultCheck::new(&bench.paths).fate(&accepted, Some(after));
+    assert_eq!(fate(), Fate::Lost, "no file");
+    publish_result(&bench.paths, &task, "text", false).unwrap();
+    assert_eq!(fate(), Fate::Untouched);
+    let long_ago = Some(Timestamp::from_millis(after.as_millis() - 3_600_000));
+    assert_eq!(ResultCheck::new(&bench.paths).fate(&accepted, long_ago), Fate::Touched, "written to since");
+    assert_eq!(ResultCheck::new(&bench.paths).fate(&accepted, None), Fate::Touched, "nobody knows");
     let age = |path: &std::path::Path| {
         std::fs::File::options().write(true).open(path).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
     };
     age(&path);
-    assert!(!lost(), "old, and whole");
+    assert_eq!(fate(), Fate::Untouched, "old, and whole");
     std::fs::write(&path, [0; 4]).unwrap();
     age(&path);
-    assert!(lost(), "old, of the right length, and empty");
+    assert_eq!(fate(), Fate::Lost, "old, of the right length, and empty");
     std::fs::write(&path, "").unwrap();
-    assert!(lost(), "cut");
+    assert_eq!(fate(), Fate::Lost, "cut");
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(bench.dir.path(), &path).unwrap();
-    assert!(lost(), "not a file");
+    assert_eq!(fate(), Fate::Lost, "not a file");
 }

@@ -190,7 +190,7 @@ fn a_text_that_is_no_toml_or_json_is_refused_with_its_line() {
 fn text_that_is_not_utf8_is_refused_with_its_line() {
     let workspace = tempfile::tempdir().unwrap();
     std::fs::write(workspace.path().join("w.toml"), b"id = 1\n\xff\n").unwrap();
-    let found = faults(load(&WorkflowRef::Path("w.toml".into()), workspace.path()));
+    let found = faults(load(WorkflowRef::Path("w.toml".into()), workspace.path()));
     assert_eq!((found[0].1, found[0].2.as_str()), (Some(2), "is not UTF-8 text"));
 }
 

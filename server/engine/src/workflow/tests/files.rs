@@ -9,7 +9,7 @@ fn id(id: &str) -> WorkflowRef {
 #[test]
 fn every_bundled_workflow_loads_without_a_warning_and_asks_for_a_question() {
     for bundled in bundled_ids() {
-        let loaded = load(&id(bundled.as_str()), Path::new("/nonexistent")).unwrap();
+        let loaded = load(id(bundled.as_str()), Path::new("/nonexistent")).unwrap();
         assert_eq!((loaded.workflow.id.clone(), loaded.source.as_str()), (bundled, "bundled"));
         assert_eq!(loaded.warnings, []);
         let question = &loaded.workflow.inputs[&flowdrive_protocol::ids::InputName::new("question").unwrap()];
@@ -26,7 +26,7 @@ fn every_bundled_workflow_loads_without_a_warning_and_asks_for_a_question() {
 
 #[test]
 fn the_architecture_review_keeps_the_earlier_tools_shape() {
-    let review = load(&id("architecture-review"), Path::new("/nonexistent")).unwrap().workflow;
+    let review = load(id("architecture-review"), Path::new("/nonexistent")).unwrap().workflow;
     assert_eq!((review.limits.max_agents.get(), review.limits.max_concurrent_agents.get()), (40, 6));
     let shape: Vec<_> =
         review.phases.iter().map(|phase| (phase.id.as_str(), format!("{:?}", phase.mode), phase.tasks.len())).collect();
@@ -49,7 +49,7 @@ fn every_example_workflow_loads_without_a_warning() {
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let loaded = load(&WorkflowRef::Path(path.to_str().unwrap().to_owned()), &repository()).unwrap();
+        let loaded = load(WorkflowRef::Path(path.to_str().unwrap().to_owned()), &repository()).unwrap();
         assert_eq!(loaded.warnings, [], "{}", path.display());
         assert_eq!(path.file_stem().unwrap().to_str().unwrap(), loaded.workflow.id.as_str());
         count += 1;
@@ -67,11 +67,11 @@ fn a_workspace_has_workflows_of_its_own_by_id() {
     write(workspace.path(), ".cw/workflows/quick-survey.toml", &plain("quick-survey"));
     write(workspace.path(), ".cw/workflows/notes.md", "not a workflow");
 
-    let mine = load(&id("mine"), workspace.path()).unwrap();
+    let mine = load(id("mine"), workspace.path()).unwrap();
     assert_eq!(mine.source, ".cw/workflows/mine.toml");
     // A repository cannot put its own in the place of a bundled one.
-    assert_eq!(load(&id("quick-survey"), workspace.path()).unwrap().source, "bundled");
-    let disagreeing = load(&id("other"), workspace.path()).unwrap_err().to_string();
+    assert_eq!(load(id("quick-survey"), workspace.path()).unwrap().source, "bundled");
+    let disagreeing = load(id("other"), workspace.path()).unwrap_err().to_string();
     assert!(disagreeing.contains("id: is `another`, but the file's name says `other`"), "{disagreeing}");
 
     let listed: Vec<_> =
@@ -96,20 +96,20 @@ fn a_workspace_has_workflows_of_its_own_by_id() {
     assert_eq!(list(None).unusable, []);
 
     write(workspace.path(), ".cw/workflows/mine.json", "{}");
-    assert!(load(&id("mine"), workspace.path()).unwrap_err().to_string().contains("remove one"));
+    assert!(load(id("mine"), workspace.path()).unwrap_err().to_string().contains("remove one"));
 }
 
 #[test]
 fn what_names_no_workflow_is_refused_with_advice() {
     let workspace = tempfile::tempdir().unwrap();
     write(workspace.path(), ".cw/workflows/mine.toml", &plain("mine"));
-    let unknown = load(&id("mime"), workspace.path()).unwrap_err();
+    let unknown = load(id("mime"), workspace.path()).unwrap_err();
     assert!(unknown.to_string().ends_with("did you mean `mine`?"), "{unknown}");
     assert!(unknown.hint().contains("architecture-review, mine, quick-survey"), "{}", unknown.hint());
     for bad in ["", "../mine", "a/b.toml", "x.toml", "UPPER", "a\0b"] {
-        assert!(load(&id(bad), workspace.path()).is_err(), "{bad:?}");
+        assert!(load(id(bad), workspace.path()).is_err(), "{bad:?}");
     }
-    let path = |path: &str| load(&WorkflowRef::Path(path.to_owned()), workspace.path()).unwrap_err();
+    let path = |path: &str| load(WorkflowRef::Path(path.to_owned()), workspace.path()).unwrap_err();
     assert!(matches!(path("absent.toml"), WorkflowError::Unreadable { .. }));
     assert!(matches!(path(""), WorkflowError::Reference { .. }));
     assert!(matches!(path("README.md"), WorkflowError::Reference { .. }));
@@ -124,7 +124,7 @@ fn what_names_no_workflow_is_refused_with_advice() {
 fn a_pipe_in_a_workflows_place_does_not_hang_the_reader() {
     let workspace = tempfile::tempdir().unwrap();
     nix::unistd::mkfifo(&workspace.path().join("pipe.toml"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let error = load(&WorkflowRef::Path("pipe.toml".into()), workspace.path()).unwrap_err();
+    let error = load(WorkflowRef::Path("pipe.toml".into()), workspace.path()).unwrap_err();
     assert!(error.to_string().contains("not a regular file"));
 }
 
@@ -137,7 +137,7 @@ fn a_workflow_of_the_repository_that_is_a_link_out_of_it_is_refused() {
     std::fs::create_dir_all(workspace.path().join(WORKSPACE_FOLDER)).unwrap();
     std::os::unix::fs::symlink(outside.path().join("mine.toml"), workspace.path().join(".cw/workflows/mine.toml"))
         .unwrap();
-    let error = load(&id("mine"), workspace.path()).unwrap_err().to_string();
+    let error = load(id("mine"), workspace.path()).unwrap_err().to_string();
     assert!(error.contains("leaves the workspace"), "{error}");
 }
 
@@ -157,7 +157,7 @@ fn cycles_of_sub_workflows_are_refused_as_a_chain() {
         (".cw/workflows/self.toml", calling("self", "self")),
         ("start.toml", calling("start", "a")),
     ]);
-    let refused = |reference: WorkflowRef| load(&reference, workspace.path()).unwrap_err();
+    let refused = |reference: WorkflowRef| load(reference, workspace.path()).unwrap_err();
     let error = refused(id("a"));
     assert!(error.to_string().contains("sub-workflow cycle detected: a -> b -> a"), "{error}");
     let WorkflowError::Invalid(faults) = &error else { panic!("{error:?}") };
@@ -179,11 +179,11 @@ fn sub_workflows_may_lie_four_deep_and_no_deeper() {
     let files: Vec<(&str, String)> = files.iter().map(|(name, text)| (name.as_str(), text.clone())).collect();
     let workspace = workspace_with(&files);
     for fine in ["d2", "d3", "d6"] {
-        assert!(load(&id(fine), workspace.path()).is_ok(), "{fine}");
+        assert!(load(id(fine), workspace.path()).is_ok(), "{fine}");
     }
-    let error = load(&id("d1"), workspace.path()).unwrap_err().to_string();
+    let error = load(id("d1"), workspace.path()).unwrap_err().to_string();
     assert!(error.contains("depth limit exceeded (> 4): d1 -> d2 -> d3 -> d4 -> d5 -> d6"), "{error}");
-    let error = load(&id("both"), workspace.path()).unwrap_err().to_string();
+    let error = load(id("both"), workspace.path()).unwrap_err().to_string();
     assert!(error.contains("phases[0].tasks[1].subWorkflow.id: sub-workflow depth limit"), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
 }
@@ -194,7 +194,7 @@ fn a_faulty_sub_workflow_is_named_with_its_own_place() {
         ("parent.toml", calling("parent", "sub/child.toml")),
         ("sub/child.toml", plain("child").replace("prompt = \"x\"", "promt = \"x\"\nmodle = \"m\"")),
     ]);
-    let error = load(&WorkflowRef::Path("parent.toml".into()), workspace.path()).unwrap_err().to_string();
+    let error = load(WorkflowRef::Path("parent.toml".into()), workspace.path()).unwrap_err().to_string();
     assert!(error.starts_with("parent.toml:8: phases[0].tasks[0].subWorkflow.id:"), "{error}");
     assert!(error.contains("sub/child.toml:8: phases[0].tasks[0].promt: unknown field"), "{error}");
     assert!(error.ends_with("(and 1 more)") && error.lines().count() == 1, "{error}");

@@ -220,13 +220,13 @@ impl Driving for FakeDrive {
         &self.run
     }
 
-    async fn finished(&self) -> Result<DriveResult, EngineError> {
+    async fn finished(&self) -> Result<Arc<DriveResult>, EngineError> {
         let mode = *self.finished.subscribe().wait_for(Option::is_some).await.unwrap();
-        Ok(from_json(
+        Ok(Arc::new(from_json(
             json!({"schemaVersion": 1, "runId": self.run, "workflowId": "w", "status": "in-progress", "steps": [],
             "plannedWorkers": 4, "completedWorkers": 0, "parkedWorkers": 0, "reportPath": "", "statePath": "",
             "agentConfigured": true, "stopped": mode}),
-        ))
+        )))
     }
 
     fn stop(&self, mode: StopMode, by: &str) {
