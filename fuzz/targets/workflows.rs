@@ -25,14 +25,14 @@ fuzz_target!(|input: &[u8]| {
     let Some((&first, text)) = input.split_first() else { return };
     let name = if first % 2 == 1 { "w.toml" } else { "w.json" };
     std::fs::write(folder().join(name), text).expect("a file can be written");
-    let from_file = workflow::load(&WorkflowRef::Path(name.to_owned()), folder());
+    let from_file = workflow::load(WorkflowRef::Path(name.to_owned()), folder());
     if let Err(error) = &from_file {
         assert!(!error.to_string().is_empty() && !error.hint().is_empty());
     }
     if first % 2 == 0
         && let Ok(value) = serde_json::from_slice(text)
     {
-        let inline = workflow::load(&WorkflowRef::Inline(value), folder());
+        let inline = workflow::load(WorkflowRef::Inline(value), folder());
         // A value may be read where a document is not (a name given twice), never the other way round.
         if let Ok(loaded) = from_file {
             assert_eq!(inline.expect("what is good in a file is good in a request").workflow, loaded.workflow);

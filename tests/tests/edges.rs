@@ -93,9 +93,12 @@ async fn a_stop_that_ends_agents_is_answered_when_they_are_gone() {
     }
 }
 
+#[cfg(unix)]
+type Offence = (&'static str, fn(&Path));
+
 /// What an agent, or whoever cleans up too much, can do to the folder of a run that is driven.
 #[cfg(unix)]
-const OFFENCES: &[(&str, fn(&Path))] = &[
+const OFFENCES: &[Offence] = &[
     ("the journal is written to", |run| {
         let mut file = OpenOptions::new().append(true).open(run.join("journal.jsonl")).unwrap();
         file.write_all(b"{}\n").unwrap();

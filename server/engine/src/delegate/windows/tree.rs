@@ -37,7 +37,6 @@ impl Tree {
     }
 
     /// Nobody has to know here when the child is reaped: a job is no number.
-    #[expect(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "the same shape as on Unix")]
     pub(in crate::delegate) fn let_leader_go(&mut self) {}
 
     /// The processes in it but for the child itself.

@@ -175,7 +175,7 @@ impl Backend for Fake {
     }
 
     async fn list_workflows(&self, _: ListWorkflowsParams) -> Result<ListWorkflowsResult, EngineError> {
-        Ok(ListWorkflowsResult { workflows: Vec::new() })
+        Ok(ListWorkflowsResult { workflows: Vec::new(), unusable: Vec::new() })
     }
 
     async fn verify_run(&self, params: VerifyRunParams) -> Result<VerifyRunResult, EngineError> {

@@ -179,7 +179,7 @@ fn fuzz_workflows_in_toml_and_json() {
     fuzz("workflows", |dice| {
         let (name, seed): (&str, &[u8]) = if dice.below(2) == 0 { ("w.toml", toml) } else { ("w.json", json) };
         std::fs::write(folder.path().join(name), dice.mutate(&[seed])).unwrap();
-        if let Err(error) = workflow::load(&WorkflowRef::Path(name.to_owned()), folder.path()) {
+        if let Err(error) = workflow::load(WorkflowRef::Path(name.to_owned()), folder.path()) {
             refused += 1;
             assert!(!error.to_string().is_empty());
         }
