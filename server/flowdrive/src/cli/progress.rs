@@ -110,8 +110,7 @@ fn line(event: &Event, paint: Paint) -> Option<String> {
             let tasks = format::count(*planned_workers, "task");
             if !warnings.is_empty() {
                 let begun = entry(Tone::Bold, "driving", format!("{title}: {tasks}"));
-                let told =
-                    warnings.iter().filter_map(|warning| entry(Tone::Warn, "warning", format::clean(warning).into()));
+                let told = warnings.iter().filter_map(|warning| entry(Tone::Warn, "warning", format::clean(warning)));
                 return Some(begun.into_iter().chain(told).collect::<Vec<_>>().join("\n"));
             }
             if *resumed {
