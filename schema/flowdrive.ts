@@ -137,6 +137,12 @@ export type BindResult =
 export interface CacheState {
   /** The verdict. */
   state: CacheVerdict;
+  /**
+   * In a preview: the earlier task, or phase, whose result this hangs on. It cannot be known before, and a `miss` is
+   * then no
+   * more than what is known now.
+   */
+  dependsOn?: string;
   /** Why. */
   reason?: string;
 }
@@ -277,6 +283,8 @@ export interface DrivePreview {
   nextTaskId?: TaskId;
   /** The run, when one was named. */
   runId?: RunId;
+  /** What is allowed but likely a slip, such as a placeholder that names no input. */
+  warnings?: string[];
 }
 
 /** The answer to `drive` and `resume`. */
@@ -663,6 +671,8 @@ export interface ListWorkflowsParams {
 export interface ListWorkflowsResult {
   /** The workflows, bundled ones first. */
   workflows: WorkflowSummary[];
+  /** Files of the workspace's workflow folder that cannot be driven as they are, and why. */
+  unusable?: UnusableWorkflow[];
 }
 
 /** A bounded loop over a phase. */
@@ -760,6 +770,18 @@ export interface PhaseView {
   completed: number;
 }
 
+/** The loop that a phase of a preview belongs to. */
+export interface PlannedLoop {
+  /** Which round the phase is, from 1. Later rounds are planned when they are decided. */
+  round: number;
+  /** Rounds at most. */
+  maxRounds: number;
+  /** What ends the loop before that, in words. */
+  until: string;
+  /** Whether it was decided how this round ends. */
+  decided: boolean;
+}
+
 /** A phase of a preview. */
 export interface PlannedPhase {
   /** The phase. */
@@ -774,8 +796,22 @@ export interface PlannedPhase {
   status: PhaseStatus;
   /** Those of its tasks that were asked for. */
   tasks: PlannedTask[];
+  /** For a phase that is gone through again: how often at most, and what ends that. */
+  loop?: PlannedLoop;
   /** How many tasks it has. */
   totalTasks?: number;
+}
+
+/** The workflow that is driven in a task's place, as a preview tells of it. */
+export interface PlannedSubWorkflow {
+  /** What the task names. */
+  id: string;
+  /** The workflow's title. */
+  title: string;
+  /** Its tasks, those of the workflows inside it with them. */
+  tasks: number;
+  /** The agents they go to. */
+  agents: AgentName[];
 }
 
 /** A task of a preview. */
@@ -792,6 +828,8 @@ export interface PlannedTask {
   blockers?: string[];
   /** The command line or URL, secrets replaced. Placeholders that depend on the attempt are left as they are. */
   invocation?: string;
+  /** For a task that is a workflow of its own: what that is. */
+  subWorkflow?: PlannedSubWorkflow;
 }
 
 /** Programs Flowdrive knows how to call. */
@@ -856,6 +894,8 @@ export type ProgressEvent = ProgressEventBase & (
     completedWorkers: number;
     /** Whether an earlier drive is carried on. */
     resumed: boolean;
+    /** What of the workflow is allowed but likely a slip, such as a placeholder that names no input. */
+    warnings?: string[];
   }
   /** The first task of a phase is about to start. */
   | {
@@ -1213,6 +1253,10 @@ export interface RunSummary {
    * `showRun` has them whole.
    */
   inputs?: Record<string, unknown>;
+  /** What to do next, where it is not driven and something is left to do. */
+  next?: string;
+  /** Why it stands so, where there is something to say. */
+  reason?: string;
 }
 
 /** The answer to `showRun`. */
@@ -1508,6 +1552,16 @@ export interface UnreadableRun {
   kind: ErrorKind;
   /** The same in a sentence. */
   message: string;
+}
+
+/** A workflow file that is not listed among the workflows. */
+export interface UnusableWorkflow {
+  /** The file, relative to the workspace. */
+  path: string;
+  /** What is wrong with it, a line for each fault. */
+  message: string;
+  /** What to do about it. */
+  hint?: string;
 }
 
 /** What an agent said it used. A bucket it did not report is absent, never 0. */

@@ -75,7 +75,7 @@ async fn events(ws: &TestWorkspace) {
     ws.configure(&config::config([("instant", config::fixture(ws, &[]))]));
     let document = workflow(32, [phase("map", (0..TASKS).map(|n| task(&format!("map:{n}"))))]);
     let kinds: Vec<String> =
-        EventKind::ALL.iter().map(|kind| serde_json::to_value(kind).expect("a kind is JSON")).map(text).collect();
+        EventKind::ALL.iter().map(|kind| text(&serde_json::to_value(kind).expect("a kind is JSON"))).collect();
     let quiet = json!({ "notifications": { "optOut": kinds } });
     let told = Server::start(ws, Framing::Lsp).await.with_patience(PATIENCE);
     let untold = Server::builder(ws, Framing::Lsp).options(quiet).start().await.with_patience(PATIENCE);
@@ -101,7 +101,7 @@ async fn events(ws: &TestWorkspace) {
     ));
 }
 
-fn text(value: Value) -> String {
+fn text(value: &Value) -> String {
     value.as_str().expect("a kind is a text").to_owned()
 }
 

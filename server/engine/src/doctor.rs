@@ -224,5 +224,6 @@ fn runs_check(runs: Result<ListRunsResult, EngineError>) -> DoctorCheck {
     check(name, CheckStatus::Warn, message, Some(hint))
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

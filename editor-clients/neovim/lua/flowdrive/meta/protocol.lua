@@ -23,6 +23,7 @@
 
 --- Whether an earlier result would be used, and why or why not.
 ---@class flowdrive.protocol.CacheState
+---@field dependsOn? string In a preview: the earlier task, or phase, whose result this hangs on. It cannot be known before, and a `miss` is then no more than what is known now.
 ---@field reason? string Why.
 ---@field state flowdrive.protocol.CacheVerdict The verdict.
 
@@ -94,6 +95,7 @@
 ---@field plannedWorkers integer Tasks in the run.
 ---@field runId? flowdrive.protocol.RunId The run, when one was named.
 ---@field schemaVersion integer Version of this shape.
+---@field warnings? string[] What is allowed but likely a slip, such as a placeholder that names no input.
 ---@field workflowId flowdrive.protocol.WorkflowId The workflow.
 
 --- The answer to `drive` and `resume`.
@@ -283,6 +285,7 @@
 
 --- The answer to `listWorkflows`.
 ---@class flowdrive.protocol.ListWorkflowsResult
+---@field unusable? flowdrive.protocol.UnusableWorkflow[] Files of the workspace's workflow folder that cannot be driven as they are, and why.
 ---@field workflows flowdrive.protocol.WorkflowSummary[] The workflows, bundled ones first.
 
 --- What `drive` would do first.
@@ -319,15 +322,30 @@
 ---@field tasks integer Its tasks.
 ---@field title string Its name for people.
 
+--- The loop that a phase of a preview belongs to.
+---@class flowdrive.protocol.PlannedLoop
+---@field decided boolean Whether it was decided how this round ends.
+---@field maxRounds integer Rounds at most.
+---@field round integer Which round the phase is, from 1. Later rounds are planned when they are decided.
+---@field until string What ends the loop before that, in words.
+
 --- A phase of a preview.
 ---@class flowdrive.protocol.PlannedPhase
 ---@field id flowdrive.protocol.PhaseId The phase.
+---@field loop? flowdrive.protocol.PlannedLoop For a phase that is gone through again: how often at most, and what ends that.
 ---@field mode flowdrive.protocol.PhaseMode How its tasks run.
 ---@field status flowdrive.protocol.PhaseStatus How it stands.
 ---@field tasks flowdrive.protocol.PlannedTask[] Those of its tasks that were asked for.
 ---@field title string Its name for people.
 ---@field totalTasks? integer How many tasks it has.
 ---@field width integer How many would run at once.
+
+--- The workflow that is driven in a task's place, as a preview tells of it.
+---@class flowdrive.protocol.PlannedSubWorkflow
+---@field agents flowdrive.protocol.AgentName[] The agents they go to.
+---@field id string What the task names.
+---@field tasks integer Its tasks, those of the workflows inside it with them.
+---@field title string The workflow's title.
 
 --- A task of a preview.
 ---@class flowdrive.protocol.PlannedTask
@@ -337,6 +355,7 @@
 ---@field id flowdrive.protocol.TaskId The task.
 ---@field invocation? string The command line or URL, secrets replaced. Placeholders that depend on the attempt are left as they are.
 ---@field status flowdrive.protocol.TaskStatus How it stands.
+---@field subWorkflow? flowdrive.protocol.PlannedSubWorkflow For a task that is a workflow of its own: what that is.
 
 --- Programs Flowdrive knows how to call.
 ---@alias flowdrive.protocol.Preset
@@ -383,6 +402,7 @@
 ---@field resumed boolean Whether an earlier drive is carried on.
 ---@field title string The workflow's title.
 ---@field type "runStarted"
+---@field warnings? string[] What of the workflow is allowed but likely a slip, such as a placeholder that names no input.
 ---@field workflowId string The workflow's id.
 ---@field at flowdrive.protocol.Timestamp When it happened.
 ---@field runId flowdrive.protocol.RunId The run.
@@ -620,9 +640,11 @@
 ---@field createdAt flowdrive.protocol.Timestamp When it was planned.
 ---@field driving boolean Whether a process drives it now.
 ---@field inputs? table<string, any> What it was asked: to tell it from other runs of its workflow. Long texts and lists are cut (texts end with `…`); `showRun` has them whole.
+---@field next? string What to do next, where it is not driven and something is left to do.
 ---@field openFeedback integer Feedback that waits for a person.
 ---@field parkedWorkers integer Tasks parked.
 ---@field plannedWorkers integer Tasks in it.
+---@field reason? string Why it stands so, where there is something to say.
 ---@field runId flowdrive.protocol.RunId The run.
 ---@field status flowdrive.protocol.RunStatus How it stands.
 ---@field title string The workflow's title.
@@ -761,6 +783,12 @@
 ---@field kind flowdrive.protocol.ErrorKind What went wrong.
 ---@field message string The same in a sentence.
 ---@field name string The folder's name.
+
+--- A workflow file that is not listed among the workflows.
+---@class flowdrive.protocol.UnusableWorkflow
+---@field hint? string What to do about it.
+---@field message string What is wrong with it, a line for each fault.
+---@field path string The file, relative to the workspace.
 
 --- What an agent said it used. A bucket it did not report is absent, never 0.
 ---@class flowdrive.protocol.Usage

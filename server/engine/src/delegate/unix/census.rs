@@ -90,7 +90,8 @@ fn folder(entry: &DirEntry) -> Option<Folder> {
     Some((entry.file_name().to_str()?.parse().ok()?, entry.ino()))
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::process::{Child, Command};
 

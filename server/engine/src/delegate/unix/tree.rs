@@ -251,7 +251,8 @@ fn send(process: &Process, signals: &[Signal]) {
 #[cfg(not(target_os = "linux"))]
 fn send(_: &Process, _: &[Signal]) {}
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::process::Command;
 
