@@ -29,6 +29,8 @@ SCENARIOS = {
     "dies": "a server that dies amid a drive",
 }
 PATIENCE = float(os.environ.get("CONFORMANCE_SECONDS", "30"))
+# Seconds after a client's end in which a program in the place of the server may still appear; and the mark it leaves.
+STARTING, STARTED = min(PATIENCE, 3), ".started"
 SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../schema/protocol.schema.json")
 LSP_METHODS = {"initialize", "initialized", "shutdown", "exit", "$/cancelRequest", "$/setTrace", "$/progress"}
 
@@ -366,6 +368,8 @@ class Server:
 
 
 def serve(scenario, report, transcript, schema):
+    with open(report + STARTED, "w", encoding="utf-8"):
+        pass
     with open(transcript, "a", encoding="utf-8") as log:
         log.write(f"== {scenario}\n")
         server = Server(scenario, log, schema)
@@ -415,7 +419,11 @@ def try_client(client, scenario, folder, transcript, schema):
         process.kill()
         _, said = process.communicate()
         checks.failed(ENDS, f"still running after {PATIENCE:g} s")
+    # One that is still on its way up when the client has gone has as long as it needs to say that it is there.
+    ended = time.monotonic()
     while not os.path.exists(report) and time.monotonic() - started < PATIENCE:
+        if not os.path.exists(report + STARTED) and time.monotonic() - ended > STARTING:
+            break
         time.sleep(0.02)
     try:
         with open(report, encoding="utf-8") as file:

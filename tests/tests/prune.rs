@@ -105,8 +105,7 @@ async fn a_run_that_is_being_driven_is_never_touched_and_a_parent_that_goes_on_k
     let document = workflow(1, [phase("map", [task("map:a")]), phase("then", [task("then:b").agent("gated")])]);
     let (request, run) = server.start_drive(&document, json!({ "runId": "busy" })).await;
     for asked in [&server, &other] {
-        let wish =
-            asked.here(json!({ "olderThanMs": 0, "statuses": ["complete", "parked", "blocked", "in-progress"] }));
+        let wish = asked.here(json!({ "keep": 0, "statuses": ["complete", "parked", "blocked", "in-progress"] }));
         for dry in [true, false] {
             let mut wish = wish.clone();
             wish["dryRun"] = json!(dry);

@@ -35,6 +35,7 @@ pub(crate) async fn examine(
         let mut check = agent_check(agent, agent.name == default.name, &shown, found, delegator.unusable(agent));
         // Paths and reasons quote the configuration.
         check.message = delegator.redact(&check.message);
+        check.hint = check.hint.map(|hint| delegator.redact(&hint));
         check
     });
     let mut checks = futures::future::join_all(looks).await;

@@ -75,7 +75,7 @@ async def test_a_run_is_driven_looked_at_and_goes_stale(client: LanguageClient):
     (finding,) = await diagnostics(client, LIB, lambda shown: len(shown) == 1)
     assert finding.severity == types.DiagnosticSeverity.Information
     # Whole lines, so that no encoding of columns matters: also not beside characters beyond the basic plane.
-    assert finding.range == types.Range(types.Position(1, 0), types.Position(2, 0))
+    assert finding.range == types.Range(types.Position(1, 0), types.Position(1, 22))
     assert finding.code_description.href.endswith("report.md") and finding.data["taskId"] == "map:a"
     (lens,) = [lens for lens in await lenses(client, LIB)]
     assert lens.command.title == "Flowdrive: 1 finding"

@@ -235,6 +235,10 @@ unsafe fn become_program(order: &Order) -> libc::c_int {
                 return errno();
             }
         }
+        // What this process was itself started with may be open for all to inherit: an editor's channel, a pipe of a build
+        // tool. It is no agent's. A kernel that does not know the call (before 5.11) leaves such files open; ours close
+        // by themselves.
+        libc::syscall(libc::SYS_close_range, STDIO, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
         if libc::chdir(order.dir) != 0 {
             return errno();
         }

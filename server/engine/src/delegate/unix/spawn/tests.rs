@@ -62,8 +62,11 @@ impl Program {
         }
     }
 
-    async fn started(&self) -> Started {
-        Spawner::new().unwrap().spawn(&self.launch()).await.unwrap()
+    /// With the spawner: its children end with it.
+    async fn started(&self) -> (Spawner, Started) {
+        let spawner = Spawner::new().unwrap();
+        let started = spawner.spawn(&self.launch()).await.unwrap();
+        (spawner, started)
     }
 
     async fn refused(&self) -> io::Error {
@@ -131,7 +134,7 @@ async fn both_outputs_are_apart() {
 
 #[tokio::test]
 async fn a_program_leads_a_group_of_its_own_in_our_session() {
-    let started = Program::new("/bin/cat", &["/proc/self/stat"]).started().await;
+    let (_spawner, started) = Program::new("/bin/cat", &["/proc/self/stat"]).started().await;
     let (pid, ticks) = (started.tree.group(), started.start_ticks);
     assert_eq!(u32::try_from(pid).ok(), Some(started.child.id()));
     assert_eq!(started.identity("m".to_owned()).start_ticks, ticks);
@@ -175,7 +178,7 @@ async fn no_signal_is_blocked_handled_or_newly_ignored() {
 
 #[tokio::test]
 async fn a_broken_pipe_ends_a_program() {
-    let mut started = Program::shell("while :; do echo again; done").started().await;
+    let (_spawner, mut started) = Program::shell("while :; do echo again; done").started().await;
     drop(started.child.stdout.take());
     let status = started.child.wait().unwrap();
     assert!(status.signal() == Some(13) || status.code() == Some(141), "{status:?}");
@@ -184,7 +187,9 @@ async fn a_broken_pipe_ends_a_program() {
 #[tokio::test]
 async fn no_open_file_but_its_own_three_reaches_a_program() {
     let dir = tempfile::tempdir().unwrap();
-    let _ours: Vec<File> = (0..20).map(|n| File::create(dir.path().join(n.to_string())).unwrap()).collect();
+    let ours: Vec<File> = (0..20).map(|n| File::create(dir.path().join(n.to_string())).unwrap()).collect();
+    // As what this process was itself started with may be: open for all that it starts.
+    let _inheritable: Vec<_> = ours.iter().take(3).map(|file| nix::unistd::dup(file).unwrap()).collect();
     let open = Program::shell("for fd in /proc/$$/fd/*; do readlink $fd; done").said().await.out;
     let open: Vec<&str> = open.lines().collect();
     assert_eq!(open[0], "/dev/null");
@@ -262,7 +267,7 @@ async fn a_child_nobody_takes_is_ended() {
 
 #[tokio::test]
 async fn a_reaped_number_is_not_hit() {
-    let mut started = Program::shell("exit 0").started().await;
+    let (_spawner, mut started) = Program::shell("exit 0").started().await;
     while started.child.try_wait().unwrap().is_none() {
         tokio::task::yield_now().await;
     }
