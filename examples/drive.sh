@@ -17,7 +17,7 @@ trap '' PIPE # a server that is gone is told by its missing answer
 jq -nc --arg workspace "$workspace" --arg question "$question" '{
   jsonrpc: "2.0", id: 1, method: "drive",
   params: { workspace: $workspace, workflow: { id: "quick-survey" }, inputs: { question: $question } }
-}' >&3
+}' 2>/dev/null >&3 || true
 
 answer=null
 while IFS= read -r line <&4; do
@@ -25,6 +25,11 @@ while IFS= read -r line <&4; do
   if printf '%s\n' "$line" | jq -e '.id == 1' >/dev/null; then answer=$line; break; fi
 done
 exec 3>&-
+if [ "$answer" = null ]; then
+  wait "$server" && code=0 || code=$?
+  echo "the server ended before it answered (exit code $code)" >&2
+  exit 1
+fi
 printf '%s\n' "$answer" | jq '.result // .error'
 wait "$server" || true
 printf '%s\n' "$answer" | jq -e '.result.status == "complete"' >/dev/null

@@ -389,6 +389,7 @@ def serve(scenario, report, transcript, schema):
 
 def write_shim(path, words):
     """A program that runs these words, whatever arguments it is given."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.name == "nt":
         path += ".cmd"
         text = "@" + subprocess.list2cmdline(words) + "\r\n"
@@ -404,11 +405,14 @@ def try_client(client, scenario, folder, transcript, schema):
     report = os.path.join(folder, f"{scenario}.json")
     words = [sys.executable, os.path.abspath(__file__), "--serve", scenario, report, transcript, schema]
     shim = write_shim(os.path.join(folder, f"server-{scenario}"), words)
+    # A client that was not told which server to start takes what is installed, and would drive a real run with it.
+    installed = write_shim(os.path.join(folder, scenario, "flowdrive"), words)
+    path = os.pathsep.join([os.path.dirname(installed), os.environ.get("PATH", "")])
     arguments = [shim if argument == "{server}" else argument for argument in client]
     checks = Checks()
     said = b""
     started = time.monotonic()
-    process = subprocess.Popen(arguments, env={**os.environ, "FLOWDRIVE_SERVER": shim}, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen(arguments, env={**os.environ, "PATH": path, "FLOWDRIVE_SERVER": shim}, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         _, said = process.communicate(timeout=PATIENCE)

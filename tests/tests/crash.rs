@@ -305,6 +305,28 @@ async fn doctor_finds_and_ends_what_a_killed_server_left_and_leaves_driven_runs_
 }
 
 #[tokio::test]
+async fn removing_a_run_ends_what_a_killed_server_left_of_it() {
+    let ws = TestWorkspace::new();
+    let gated = config::fixture(&ws, &["--gate", &ws.beside("gate"), "--fork", "2", "--ignore-term"]);
+    ws.configure(&config::config([("gated", gated)]));
+    let mut server = Server::start(&ws, Framing::Lsp).await;
+    let (_, run) = server.start_drive(&workflow(1, [phase("map", [task("map:a")])]), json!({})).await;
+    wait::until("the agent to run", || (ws.agent_runs().len() == 1).then_some(())).await;
+    server.kill().await;
+
+    let other = Server::start(&ws, Framing::Ndjson).await;
+    let wish = |dry: bool| json!({ "keep": 0, "statuses": ["blocked", "in-progress"], "dryRun": dry });
+    let left = || census::processes(ws.root(), &[other.pid()]).len();
+    let planned: Value = other.ok("pruneRuns", other.here(wish(true))).await;
+    assert_eq!(planned["removed"][0]["runId"], run.as_str(), "{planned:#}");
+    assert!(left() > 0, "a dry run ends nothing");
+    let removed: Value = other.ok("pruneRuns", other.here(wish(false))).await;
+    assert_eq!(removed["removed"][0]["runId"], run.as_str(), "{removed:#}");
+    wait::until("nothing of it to run", || (left() == 0).then_some(())).await;
+    other.finish().await;
+}
+
+#[tokio::test]
 async fn a_report_says_that_a_result_file_is_no_longer_what_was_accepted() {
     let ws = TestWorkspace::new();
     let document = workflow(2, [phase("map", [task("map:a"), task("map:b")]), phase("then", [task("then:c")])]);

@@ -233,7 +233,9 @@ export interface DriveParams {
   allowUnattested?: boolean;
   /** How many agents at once, in every phase. Wins over the workflow's limits. At least 1. */
   concurrency?: number;
-  /** Reuse results of earlier runs wherever nothing they depend on changed. */
+  /**
+   * Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
+   */
   incremental?: boolean;
   /** Values for its inputs. */
   inputs?: Record<string, unknown>;
@@ -1193,7 +1195,9 @@ export interface ResumeParams {
   allowUnattested?: boolean;
   /** How many agents at once, in every phase. At least 1. */
   concurrency?: number;
-  /** Reuse results of earlier runs wherever nothing they depend on changed. */
+  /**
+   * Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
+   */
   incremental?: boolean;
   /** Attempts before a task parks. At least 1. */
   maxAttempts?: number;

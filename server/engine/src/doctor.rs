@@ -133,6 +133,12 @@ fn how_to_install(preset: Option<Preset>, program: &str) -> String {
         Some(Preset::Codex) if program == "codex" => "@openai/codex",
         Some(Preset::Gemini) if program == "gemini" => "@google/gemini-cli",
         Some(Preset::Opencode) if program == "opencode" => "opencode-ai",
+        // A path, or what was meant as one.
+        _ if program.contains(['/', '\\', '~', '$', ' ']) => {
+            return "`command` wants the absolute path of a program that may be executed (chmod +x), or a name on PATH, then each argument \
+                    as an element of its own; `~` and `$HOME` are not expanded"
+                .to_owned();
+        }
         _ => return format!("install {program}, or put the folder it is in on the PATH of what starts Flowdrive"),
     };
     format!("install {program}: `npm install -g {package}`, or as its documentation says")

@@ -24,7 +24,7 @@ use crate::model::journal::DriveSettings;
 use crate::readings::Readings;
 use crate::record::Record;
 use crate::store::{self, RunLock, RunPaths, StoreError, Workspace};
-use crate::{EngineError, plan, prune, resolve};
+use crate::{EngineError, orphans, plan, prune, resolve};
 
 /// Attempts before a task parks, unless the drive or the task says otherwise.
 const DEFAULT_ATTEMPTS: std::num::NonZeroU32 = std::num::NonZeroU32::new(3).expect("3 is not 0");
@@ -304,6 +304,12 @@ impl Engine {
     /// # Errors
     /// Parameters that let nothing go; `workspace-invalid`; what the disk refuses.
     pub async fn prune_runs(&self, params: PruneRunsParams) -> Result<PruneRunsResult, EngineError> {
+        if !params.dry_run {
+            // With a run goes the only record of what a dead server may have left running of it.
+            let path = params.workspace.clone();
+            let workspace = blocking(move || open_workspace(path.as_deref())).await?;
+            orphans::end_all(workspace, &self.shared.delegator).await?;
+        }
         blocking(move || prune::prune(&open_workspace(params.workspace.as_deref())?, &params)).await
     }
 

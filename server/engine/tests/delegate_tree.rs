@@ -142,6 +142,20 @@ async fn a_wiped_environment_in_the_same_session_is_found() {
 }
 
 #[tokio::test]
+async fn what_left_the_session_and_wiped_its_environment_is_known_by_its_parent_at_the_time_limit() {
+    let place = Place::new();
+    let known = place.folder().dir.join("pid");
+    // Its process is the agent's child, in a session of its own, with nothing of the agent's environment.
+    let script =
+        format!("env -i setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > {}; sleep 1000", known.display());
+    let outcome = place.run(&place.shell(&script), &with_timeout(&place, 500)).await;
+    assert_eq!(failure(&outcome).0, "agent-timeout");
+    let pid = std::fs::read_to_string(known).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+}
+
+#[tokio::test]
 async fn a_stop_is_reported_when_everything_is_gone() {
     let place = Place::new();
     let agent = place.shell(&format!("trap '' TERM; {}while :; do sleep 1000; done", stubborn(&place)));

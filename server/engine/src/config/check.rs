@@ -5,7 +5,7 @@ use flowdrive_protocol::config::{AgentConfig, Preset};
 use flowdrive_protocol::ids::AgentName;
 
 use crate::workflow::NUL;
-use crate::workflow::document::FieldPath;
+use crate::workflow::document::{FieldPath, nearest};
 
 /// Names that belong to Flowdrive.
 pub(super) const RESERVED: &str = "builtin:";
@@ -49,6 +49,14 @@ pub(super) fn agent(name: &AgentName, agent: &AgentConfig, extent: Extent) -> Ve
             fault(path.key("command"), "needs at least the program");
         } else if argv.iter().any(|argument| argument.contains('\0')) {
             fault(path.key("command"), "holds a NUL character, which no program can be given");
+        } else if let Some((written, meant)) = argv.iter().find_map(|argument| slip(argument)) {
+            fault(
+                path.key("command"),
+                &format!(
+                    "{{{{{written}}}}} is no placeholder; did you mean {{{{{meant}}}}}? Known: {}",
+                    PLACEHOLDERS.join(", ")
+                ),
+            );
         }
     }
     if let Some(url) = &agent.endpoint
@@ -103,6 +111,22 @@ pub(super) fn preset_named(name: &str) -> Option<Preset> {
         "survey" => Some(Preset::Survey),
         _ => None,
     }
+}
+
+/// What `{{name}}` may name in an argument.
+const PLACEHOLDERS: [&str; 6] = ["manifest", "input", "result", "workerDir", "prompt", "model"];
+
+/// A placeholder of an argument that is none, and the one that was likely meant. What resembles none is the program's own
+/// affair. Only a short word is ever repeated.
+fn slip(argument: &str) -> Option<(&str, &'static str)> {
+    let inner = argument.split("{{").skip(1).filter_map(|rest| Some(rest.split_once("}}")?.0));
+    inner.filter(|name| !PLACEHOLDERS.contains(name)).find_map(|name| {
+        let word = name.trim();
+        let is_word =
+            !word.is_empty() && word.len() <= 16 && word.chars().all(|c| c.is_ascii_alphabetic() || "_-".contains(c));
+        let meant = nearest(word, PLACEHOLDERS).filter(|_| is_word)?;
+        Some((name, meant))
+    })
 }
 
 fn check_url(text: &str) -> Result<(), String> {

@@ -249,6 +249,32 @@ fn the_environment_makes_the_default_agent() {
 }
 
 #[test]
+fn a_placeholder_of_a_command_that_is_none_is_told_with_the_one_meant() {
+    let command = |argument: &str| {
+        let agent = serde_json::json!({ "command": ["/bin/agent", "--in={{input}}", argument] });
+        let config = serde_json::json!({ "agents": { "mine": agent } });
+        resolve(&serde_json::from_value(config).unwrap())
+    };
+    for (argument, meant) in [
+        ("{{reslt}}", "result"),
+        ("--out={{ result }}", "result"),
+        ("{{input}}:{{manifst}}", "manifest"),
+        ("{{workerdir}}", "workerDir"),
+        ("{{Prompt}}", "prompt"),
+    ] {
+        let (field, _, message) = faults(&command(argument).unwrap_err()).remove(0);
+        assert_eq!(field, "agents.mine.command", "{argument}");
+        assert!(message.contains(&format!("did you mean {{{{{meant}}}}}?")), "{argument}: {message}");
+    }
+    // Templates of the program's own, and what is known.
+    for argument in
+        ["{{.Name}}", "{{date}}", "{result}", "${result}", "{{", "}}", "{{}}", "a{{manifest}}b{{model}}", "{{a b c}}"]
+    {
+        assert!(command(argument).is_ok(), "{argument}");
+    }
+}
+
+#[test]
 fn faults_in_the_environment_name_the_variable() {
     for (pairs, variable) in [
         (vec![("CW_AGENT_COMMAND", "a 'b")], "CW_AGENT_COMMAND"),

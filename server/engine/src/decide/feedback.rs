@@ -148,7 +148,7 @@ pub enum ResolutionRefused {
         status: &'static str,
     },
     /// The record is closed already, in another way.
-    #[error("Feedback {0} is closed already as {1:?}")]
+    #[error("Feedback {0} is closed already, as {how}", how = how(*.1))]
     Closed(FeedbackId, Resolution),
     /// Only a parked task can be tried again.
     #[error("Feedback {0} cannot be retried: its task is not parked")]
@@ -183,6 +183,15 @@ pub enum Late {
     /// There is nothing to try.
     #[error("it is about no task of the run")]
     NoTask,
+}
+
+const fn how(resolution: Resolution) -> &'static str {
+    match resolution {
+        Resolution::Resolved => "resolved",
+        Resolution::Rejected => "rejected",
+        Resolution::Retry => "retried",
+        Resolution::Tasked => "tasked",
+    }
 }
 
 /// The records that are to be closed as asked, or whose closing is to say more. None of those that say just that already:

@@ -79,7 +79,7 @@ pub(crate) struct DrivingArgs {
     /// Fill one window, settle it, stop.
     #[arg(long)]
     pub(crate) once: bool,
-    /// Reuse results of earlier runs wherever nothing they depend on changed.
+    /// Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
     #[arg(long)]
     pub(crate) incremental: bool,
     /// Attempts before a task parks.

@@ -157,12 +157,15 @@ impl Sweeper {
         Self { looks: Arc::new(Looks::new(spawner.leaders())), delegations }
     }
 
-    /// Asks every process of the delegation to end: the group at once, then what left it. Each is continued as well: one that was stopped (by a terminal, a debugger, `SIGSTOP`) gets the request only
-    /// then, and would cost the whole grace.
+    /// Asks every process of the delegation to end: the group, and what left it. Each is continued as well: one that was
+    /// stopped (by a terminal, a debugger, `SIGSTOP`) gets the request only then, and would cost the whole grace.
+    ///
+    /// Looks first: of what left the group and wiped its environment, only its parents tell whose it is, and a parent that
+    /// was asked to end is soon gone.
     pub(in crate::delegate) async fn ask(&self, identity: &ProcessIdentity, tree: &Tree) {
         let politely = [Signal::TERM, Signal::CONT];
-        politely.into_iter().for_each(|signal| tree.signal(signal));
         let snapshot = self.look(identity.start_ticks).await;
+        politely.into_iter().for_each(|signal| tree.signal(signal));
         for member in snapshot.members(identity, true).into_iter().filter(|member| member.group != identity.group) {
             send(member, &politely);
         }

@@ -12,8 +12,10 @@ use super::{Bench, Event, note};
 use crate::store::worker::{create_worker, publish_result};
 use crate::store::{EndedLog, Journal, StoreError, read_entries};
 
+type Offence = (&'static str, fn(&Path));
+
 /// Each is done to a journal of three lines between two writes.
-const OFFENCES: &[(&str, fn(&Path))] = &[
+const OFFENCES: &[Offence] = &[
     ("deleted", |journal| fs::remove_file(journal).unwrap()),
     ("moved away", |journal| fs::rename(journal, journal.with_extension("away")).unwrap()),
     ("replaced by a copy of itself", |journal| {

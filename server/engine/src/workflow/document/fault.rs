@@ -85,7 +85,7 @@ pub(crate) fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a 
 }
 
 /// The known name closest to the given one, when it is close enough to be a slip of the pen.
-fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Names are short. A long text is no slip of the pen, and the comparison is quadratic.
     if given.len() > 64 {
         return None;

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
 pub use fault::{Fault, Faults};
-pub(crate) use fault::{did_you_mean, listed};
+pub(crate) use fault::{did_you_mean, listed, nearest};
 pub(crate) use path::{FieldPath, Segment, cut};
 
 /// The two ways a document can be written.

@@ -70,7 +70,7 @@ impl Program {
     }
 
     async fn refused(&self) -> io::Error {
-        Spawner::new().unwrap().spawn(&self.launch()).await.err().expect("it cannot be started")
+        Spawner::new().unwrap().spawn(&self.launch()).await.expect_err("it cannot be started")
     }
 
     async fn said(&self) -> Said {
