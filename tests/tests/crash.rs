@@ -266,7 +266,11 @@ async fn doctor_finds_and_ends_what_a_killed_server_left_and_leaves_driven_runs_
     let document = workflow(2, [phase("map", [task("map:a"), task("map:b")])]);
     let mut server = Server::start(&ws, Framing::Lsp).await;
     let (_, run) = server.start_drive(&document, json!({})).await;
-    wait::until("the agents to run", || (ws.agent_runs().len() == 2).then_some(())).await;
+    let lingering = |ws: &TestWorkspace| {
+        let left = census::processes(ws.root(), &[]);
+        left.iter().filter(|process| process.command.contains("--linger")).count()
+    };
+    wait::until("the agents to have started others", || (lingering(&ws) >= 4).then_some(())).await;
     server.kill().await;
 
     // Another run is being driven meanwhile: its agents are nobody's to end.
@@ -311,7 +315,11 @@ async fn removing_a_run_ends_what_a_killed_server_left_of_it() {
     ws.configure(&config::config([("gated", gated)]));
     let mut server = Server::start(&ws, Framing::Lsp).await;
     let (_, run) = server.start_drive(&workflow(1, [phase("map", [task("map:a")])]), json!({})).await;
-    wait::until("the agent to run", || (ws.agent_runs().len() == 1).then_some(())).await;
+    let lingering = || {
+        let left = census::processes(ws.root(), &[]);
+        left.iter().filter(|process| process.command.contains("--linger")).count()
+    };
+    wait::until("the agent to have started others", || (lingering() >= 2).then_some(())).await;
     server.kill().await;
 
     let other = Server::start(&ws, Framing::Ndjson).await;
