@@ -375,7 +375,8 @@ async fn a_drive_whose_client_closed_its_end_is_answered_truthfully() {
         server.close_stdin().await;
         match server.answer(request).await {
             Ok(result) if finish => assert_eq!(result["status"], "complete"),
-            Ok(result) => assert_eq!(result["stopped"], "now"),
+            // The stop may also find it done.
+            Ok(result) => assert!(result["stopped"] == "now" || result["status"] == "complete", "{result:#}"),
             Err(error) => {
                 assert!(!finish, "{error:?}");
                 error.assert_kind(ErrorKind::ShuttingDown);
