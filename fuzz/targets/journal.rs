@@ -54,7 +54,7 @@ fn fold(text: &str) {
         if state.apply(&event, at).is_err() {
             assert_eq!(serde_json::to_string(&state).expect("a state is JSON"), before, "after {line}");
         }
-        let _ = (state.status(), state.open_feedback(), state.tokens(), state.completed());
+        let _ = (state.status(), state.open_feedback(), state.tokens_spent(), state.completed());
     }
 }
 

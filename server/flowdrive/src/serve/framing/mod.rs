@@ -92,12 +92,14 @@ impl Decoder {
 
     fn detect(&mut self, held: &[u8]) {
         const MARK: &[u8] = b"\xef\xbb\xbf";
-        let whole = held.strip_prefix(MARK).unwrap_or(held);
-        let text = whole.trim_ascii_start();
-        if text.is_empty() || (MARK.starts_with(held) && held.len() < MARK.len()) {
-            // Blanks need not be kept; the start of a byte order mark must be.
-            let keep = if text.is_empty() { &[][..] } else { held };
-            self.state = State::Unknown(keep.to_vec());
+        // Marks and blanks before the first message say nothing, however many there are and however they are cut.
+        let mut text = held.trim_ascii_start();
+        while let Some(rest) = text.strip_prefix(MARK) {
+            text = rest.trim_ascii_start();
+        }
+        if MARK.starts_with(text) {
+            // Nothing yet, or what may become a mark.
+            self.state = State::Unknown(text.to_vec());
             return;
         }
         self.settle(if matches!(text[0], b'C' | b'c') { Framing::Lsp } else { Framing::Ndjson });

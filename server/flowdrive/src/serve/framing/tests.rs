@@ -55,6 +55,24 @@ fn the_first_byte_shows_the_framing() {
 }
 
 #[test]
+fn marks_and_blanks_before_the_first_message_are_none_however_they_are_cut() {
+    for before in
+        ["\u{feff}", " \u{feff}", "\u{feff}\u{feff}", "\u{feff} \r\n\u{feff}\n", "\n\u{feff}\n\u{feff}\u{feff} "]
+    {
+        for (message, framing) in [("{}\n", Framing::Ndjson), ("Content-Length: 2\r\n\r\n{}", Framing::Lsp)] {
+            let input = format!("{before}{message}");
+            for size in 1..=input.len() {
+                let chunks: Vec<&[u8]> = input.as_bytes().chunks(size).collect();
+                assert_eq!(bodies(&decode(None, 100, &chunks)), ["{}"], "{input:?} in pieces of {size}: {framing:?}");
+            }
+        }
+    }
+    let mut begun = Decoder::new(None, 100);
+    begun.push(b"\xef\xbb");
+    assert_eq!((begun.framing(), begun.next_frame(), begun.finish()), (None, None, None));
+}
+
+#[test]
 fn headers_are_read_leniently_where_that_is_harmless() {
     for header in [
         "Content-Length: 2\r\n\r\n",
