@@ -52,6 +52,19 @@ impl Scene {
         self.ws.run_folder(RUN).join("ended.log")
     }
 
+    /// The place where an agent's end is noted. The run has been left as a death there leaves it.
+    async fn where_a_note_is_written(&self) -> u32 {
+        let mut at = 0;
+        for point in (1..200).cycle().take(600) {
+            if self.die_at(&point.to_string()).await.is_some_and(|death| death.name == "ended.write") {
+                at = point;
+                break;
+            }
+        }
+        assert!(at > 2, "a note is written in every drive with an agent");
+        at
+    }
+
     /// Drives a new run until the server dies at that point; none when it does not get there.
     async fn die_at(&self, plan: &str) -> Option<Death> {
         let _ = fs::remove_dir_all(self.ws.path().join(".cw"));
@@ -146,14 +159,7 @@ async fn an_agent_that_had_ended_when_its_server_died_before_the_journal_had_it_
 async fn a_note_cut_short_and_a_result_that_is_not_what_the_agent_left_are_not_taken_over() {
     let scene = Scene::new(&[]);
     // The place where the note is written, and the first after it.
-    let mut at = 0;
-    for point in (1..200).cycle().take(600) {
-        if scene.die_at(&point.to_string()).await.is_some_and(|death| death.name == "ended.write") {
-            at = point;
-            break;
-        }
-    }
-    assert!(at > 2, "a note is written in every drive with an agent");
+    let at = scene.where_a_note_is_written().await;
     // The same place again; its number can differ by a few from drive to drive.
     let mut torn = String::new();
     for attempt in 0..30 {
@@ -201,14 +207,7 @@ fn forged(note: &str, change: impl FnOnce(&mut Value)) -> String {
 #[tokio::test]
 async fn a_note_that_does_not_fit_the_record_of_its_attempt_is_not_believed() {
     let scene = Scene::new(&[]);
-    let mut at = 0;
-    for point in (1..200).cycle().take(600) {
-        if scene.die_at(&point.to_string()).await.is_some_and(|death| death.name == "ended.write") {
-            at = point;
-            break;
-        }
-    }
-    assert!(at > 2, "a note is written in every drive with an agent");
+    let at = scene.where_a_note_is_written().await;
     type Change = fn(&mut Value);
     let changes: [(&str, usize, Change); 7] = [
         ("as it was", 1, |_| {}),

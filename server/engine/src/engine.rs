@@ -304,13 +304,13 @@ impl Engine {
     /// # Errors
     /// Parameters that let nothing go; `workspace-invalid`; what the disk refuses.
     pub async fn prune_runs(&self, params: PruneRunsParams) -> Result<PruneRunsResult, EngineError> {
+        let path = params.workspace.clone();
+        let workspace = blocking(move || open_workspace(path.as_deref())).await?;
         if !params.dry_run {
             // With a run goes the only record of what a dead server may have left running of it.
-            let path = params.workspace.clone();
-            let workspace = blocking(move || open_workspace(path.as_deref())).await?;
-            orphans::end_all(workspace, &self.shared.delegator).await?;
+            orphans::end_all(workspace.clone(), &self.shared.delegator).await?;
         }
-        blocking(move || prune::prune(&open_workspace(params.workspace.as_deref())?, &params)).await
+        blocking(move || prune::prune(&workspace, &params)).await
     }
 
     /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No

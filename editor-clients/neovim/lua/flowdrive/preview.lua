@@ -99,16 +99,14 @@ function M.lines(preview)
   if not preview.agentConfigured then
     vim.list_extend(lines, { "", "Not every task has an agent. `:checkhealth flowdrive` says more." })
   end
-  if preview.blockers and #preview.blockers > 0 then
-    vim.list_extend(lines, { "", "In the way:" })
-    for _, blocker in ipairs(preview.blockers) do
-      lines[#lines + 1] = "- " .. blocker
-    end
-  end
-  if preview.warnings and #preview.warnings > 0 then
-    vim.list_extend(lines, { "", "Likely slips:" })
-    for _, warning in ipairs(preview.warnings) do
-      lines[#lines + 1] = "- " .. warning
+  local told = { { "In the way:", preview.blockers }, { "Likely slips:", preview.warnings } }
+  for _, part in ipairs(told) do
+    local title, sentences = part[1], part[2]
+    if sentences and #sentences > 0 then
+      vim.list_extend(lines, { "", title })
+      for _, sentence in ipairs(sentences) do
+        lines[#lines + 1] = "- " .. sentence
+      end
     end
   end
   local commands = invocations(preview)

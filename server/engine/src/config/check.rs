@@ -4,6 +4,7 @@
 use flowdrive_protocol::config::{AgentConfig, Preset};
 use flowdrive_protocol::ids::AgentName;
 
+use crate::model::agent::PLACEHOLDERS;
 use crate::workflow::NUL;
 use crate::workflow::document::{FieldPath, nearest};
 
@@ -112,9 +113,6 @@ pub(super) fn preset_named(name: &str) -> Option<Preset> {
         _ => None,
     }
 }
-
-/// What `{{name}}` may name in an argument.
-const PLACEHOLDERS: [&str; 6] = ["manifest", "input", "result", "workerDir", "prompt", "model"];
 
 /// A placeholder of an argument that is none, and the one that was likely meant. What resembles none is the program's own
 /// affair. Only a short word is ever repeated.

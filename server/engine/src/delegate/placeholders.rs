@@ -133,6 +133,13 @@ mod tests {
     }
 
     #[test]
+    fn every_placeholder_that_the_configuration_knows_has_a_value_in_an_attempt() {
+        for name in crate::model::agent::PLACEHOLDERS {
+            assert!(values().get(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
     fn a_preview_leaves_what_only_an_attempt_knows() {
         let preview = Values::of_preview(None);
         assert_eq!(fill("{{input}} {{prompt}} [{{model}}]", &preview), "{{input}} {{prompt}} []");

@@ -9,6 +9,9 @@ use flowdrive_protocol::config::{EnvPolicy, Preset, StdinMode};
 use flowdrive_protocol::ids::{AgentName, RunId, TaskId, WorkerId};
 use flowdrive_protocol::workflow::Sandbox;
 
+/// What `{{name}}` may name in an agent's arguments.
+pub const PLACEHOLDERS: [&str; 6] = ["manifest", "input", "result", "workerDir", "prompt", "model"];
+
 /// An agent that can be delegated to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
