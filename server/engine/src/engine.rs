@@ -168,6 +168,7 @@ impl Engine {
             (None, Some(id)) => {
                 let paths = workspace.existing_run(id)?;
                 let lock = RunLock::acquire(&paths)?;
+                self.shared.readings.forget(&paths);
                 (Record::open(paths, id)?, lock, true)
             }
             (None, None) => return Err(nothing_selected()),

@@ -38,6 +38,11 @@ impl Readings {
         self.states.get_or_read(paths, || Ok(Arc::new(record::read_state(paths, id)?)))
     }
 
+    /// Lets go of a run's state, which is to be driven: what was read would soon be old, and its drive keeps its own.
+    pub(crate) fn forget(&self, paths: &RunPaths) {
+        self.states.forget(&paths.dir);
+    }
+
     /// A run's line in a list, as of a moment when nobody drove it.
     pub(crate) fn summary(&self, paths: &RunPaths, id: &RunId) -> Result<RunSummary, StoreError> {
         self.summaries.get_or_read(paths, || match self.states.kept(&paths.dir, mark(paths)) {
@@ -97,6 +102,10 @@ impl<T: Clone> Shelf<T> {
         *clock += 1;
         found.used = *clock;
         Some(found.value.clone())
+    }
+
+    fn forget(&self, dir: &Path) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).1.remove(dir);
     }
 
     fn keep(&self, dir: &Path, mark: Mark, value: T) {

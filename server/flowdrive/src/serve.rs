@@ -6,6 +6,7 @@
 //!
 //! Must not: know what a method does.
 
+mod answer;
 mod backend;
 mod connection;
 mod diagnostics;

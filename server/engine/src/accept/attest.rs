@@ -102,7 +102,7 @@ mod tests {
     }
 
     fn report(usage: Option<Value>, signature: Option<String>) -> AgentReport {
-        AgentReport { raw_usage: usage, usage_signature: signature, ..AgentReport::default() }
+        AgentReport { raw_usage: usage.map(Box::new), usage_signature: signature, ..AgentReport::default() }
     }
 
     fn claim<'a>(report: &'a AgentReport, key: Option<&'a str>) -> Claim<'a> {

@@ -156,8 +156,8 @@ impl Parser {
         let state = self.state;
         let report = AgentReport {
             model: state.model,
-            usage: state.usage.filter(|usage| !usage.is_empty()),
-            raw_usage: state.raw_usage,
+            usage: state.usage.filter(|usage| !usage.is_empty()).map(Box::new),
+            raw_usage: state.raw_usage.map(Box::new),
             usage_signature: None,
             session: state.session,
         };

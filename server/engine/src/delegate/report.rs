@@ -23,8 +23,8 @@ pub(super) fn with_result(stdout: &str) -> (AgentReport, Option<String>) {
 fn split(plain: PlainReport) -> (AgentReport, Option<String>) {
     let report = AgentReport {
         model: plain.model,
-        usage: plain.usage.as_ref().map(normalise).filter(|usage| !usage.is_empty()),
-        raw_usage: plain.usage.filter(Value::is_object),
+        usage: plain.usage.as_ref().map(normalise).filter(|usage| !usage.is_empty()).map(Box::new),
+        raw_usage: plain.usage.filter(Value::is_object).map(Box::new),
         usage_signature: plain.usage_signature,
         session: plain.session,
     };

@@ -210,6 +210,6 @@ fn failed(reason: String) -> Ending {
 fn outcome(workflow: &str, ending: Ending, started_at: Timestamp, tokens: u64) -> Outcome {
     let mut outcome = Outcome::bare(ending, HandleKind::SubWorkflow, format!("workflow {workflow}"), started_at);
     // The parent's budget knows what its children spend.
-    outcome.report.usage = (tokens > 0).then(|| Usage { total_tokens: Some(tokens), ..Usage::default() });
+    outcome.report.usage = (tokens > 0).then(|| Box::new(Usage { total_tokens: Some(tokens), ..Usage::default() }));
     outcome
 }

@@ -110,6 +110,8 @@ impl Driver {
         let state = job.record.state();
         let (planned, seq) = (state.planned(), state.event_seq);
         let bound = iteration_bound(&state, &job.settings);
+        // A step for each is what is expected; of ten thousand, room that doubles would be megabytes.
+        let steps = Vec::with_capacity(planned.saturating_sub(state.completed()) as usize);
         let announcer = Announcer::new(state.run_id.clone(), Arc::clone(&job.sink), seq);
         drop(state);
         let ended = Arc::new(EndedLog::of(&job.record.paths));
@@ -124,7 +126,7 @@ impl Driver {
             children: BTreeMap::new(),
             unread: VecDeque::new(),
             replies: Vec::new(),
-            steps: Vec::new(),
+            steps,
             dispatched: 0,
             bound,
             stop: None,

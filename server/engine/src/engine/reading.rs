@@ -258,9 +258,8 @@ impl Engine {
     /// Writes a run's reports anew, whoever drives it.
     fn write_report(&self, paths: &RunPaths, id: &RunId) -> Result<(), EngineError> {
         loop {
-            let render = |state: &RunState| (crate::report::rendered(state, paths), state.updated_at);
-            let (rendered, of) = self.with_state(paths, id, render)?;
-            rendered.save(paths)?;
+            let save = |state: &RunState| crate::report::save(state, paths).map(|_| state.updated_at);
+            let of = self.with_state(paths, id, save)??;
             // A drive that ended meanwhile wrote its own, and an older one must not have taken its place.
             let outdated = |state: &RunState| state.ended.is_some() && state.updated_at != of;
             if !self.with_state(paths, id, outdated)? {

@@ -274,10 +274,10 @@ pub struct AcceptedResult {
     /// Its first line.
     pub summary: String,
     /// Its findings.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "super::exact::findings")]
     pub findings: Vec<Finding>,
     /// What it stands on as a whole.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "super::exact::list")]
     pub evidence: Vec<Evidence>,
     /// Whether it held neither findings nor evidence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -292,7 +292,7 @@ pub struct AcceptedResult {
     pub bytes: u64,
     /// What the agent said it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<Box<Usage>>,
     /// What that is worth; absent for a result no agent made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attestation: Option<Attestation>,

@@ -1,6 +1,7 @@
 //! The domain's types. Data only: no I/O, no decisions.
 
 pub mod agent;
+mod exact;
 pub mod journal;
 pub mod node;
 pub mod outcome;

@@ -175,10 +175,10 @@ pub struct AgentReport {
     pub model: Option<String>,
     /// What it says it used, in our spelling.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<Box<Usage>>,
     /// The same as it wrote it, for its signature.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub raw_usage: Option<serde_json::Value>,
+    pub raw_usage: Option<Box<serde_json::Value>>,
     /// Its signature over that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_signature: Option<String>,

@@ -49,6 +49,7 @@ pub struct RunState {
     /// Its phases, in the order they run.
     pub phases: Vec<PhaseState>,
     /// Its tasks. A task's place never changes; later rounds of a loop are added at the end.
+    #[serde(deserialize_with = "super::exact::list")]
     pub tasks: Vec<TaskState>,
     /// Its feedback records, by id.
     pub feedback: BTreeMap<String, FeedbackRecord>,
@@ -96,8 +97,9 @@ impl RunState {
         if plan.schema_version > STATE_VERSION {
             return Err(FoldError::TooNew(plan.schema_version));
         }
-        let mut tasks = Vec::new();
-        let mut phases = Vec::new();
+        let planned = plan.workflow.phases.iter().map(|phase| phase.tasks.len()).sum();
+        let mut tasks = Vec::with_capacity(planned);
+        let mut phases = Vec::with_capacity(plan.workflow.phases.len());
         for (p, phase) in plan.workflow.phases.iter().enumerate() {
             let mut places = Vec::with_capacity(phase.tasks.len());
             for (t, task) in phase.tasks.iter().enumerate() {

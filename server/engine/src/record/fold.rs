@@ -16,20 +16,29 @@ use crate::store::{Entry, JournalPosition, RunPaths, StoreError, read_entries_wi
 /// # Errors
 /// As [`Record::open`].
 pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreError> {
-    let start = Fold::from_snapshot(paths, run_id);
     let read_from = |mut fold: Fold| {
         let from = fold.position.clone();
-        let origin = fold.state.clone();
+        // A large run's state is not copied for the sake of a restart, which hardly ever comes.
+        let mut restarted = false;
         read_entries_with(paths, run_id, from, &mut |entry| match entry {
-            Some(entry) => fold.take(paths, run_id, entry),
-            None => fold.restart(origin.clone()),
+            Some(entry) if !restarted => fold.take(paths, run_id, entry),
+            Some(_) => {}
+            None => restarted = true,
         })?;
-        fold.finish(paths)
+        Ok((!restarted).then_some(fold))
     };
-    match read_from(start) {
-        Err(StoreError::PositionUnknown { .. }) => read_from(Fold::default()),
-        other => other,
+    match read_from(Fold::from_snapshot(paths, run_id)) {
+        Ok(Some(fold)) => return fold.finish(paths),
+        // A torn tail was cut off under our hands, or the snapshot is of another journal: all of it is read.
+        Ok(None) | Err(StoreError::PositionUnknown { .. }) => {}
+        Err(fault) => return Err(fault),
     }
+    let mut fold = Fold::default();
+    read_entries_with(paths, run_id, None, &mut |entry| match entry {
+        Some(entry) => fold.take(paths, run_id, entry),
+        None => fold.restart(),
+    })?;
+    fold.finish(paths)
 }
 
 /// How far into the journal the snapshot goes, where there is one of this run.
@@ -62,7 +71,7 @@ pub fn replay(
     let mut fold = Fold { keep_after: Some(since), ..Fold::default() };
     read_entries_with(paths, run_id, None, &mut |entry| match entry {
         Some(entry) => fold.take(paths, run_id, entry),
-        None => fold.restart(None),
+        None => fold.restart(),
     })?;
     if let Some(fault) = fold.fault.take() {
         return Err(fault);
@@ -96,8 +105,8 @@ impl Fold {
         Self { state: Some(state), position: Some(found.position), report: found.report, ..Self::default() }
     }
 
-    fn restart(&mut self, origin: Option<RunState>) {
-        (self.state, self.folded, self.fault) = (origin, 0, None);
+    fn restart(&mut self) {
+        (self.state, self.folded, self.fault) = (None, 0, None);
         self.kept.clear();
     }
 

@@ -1,16 +1,19 @@
 //! What both forms of the report tell, taken from the state in one place.
 
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::ids::TaskId;
-use flowdrive_protocol::outcome::{Classification, Evidence, Finding, Severity};
+use flowdrive_protocol::outcome::{Classification, Evidence, Finding, Severity, Usage};
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
 
 use crate::decide::feedback;
 use crate::model::journal::AttestationStatus;
-use crate::model::outcome::Ending;
+use crate::model::outcome::{Ending, Outcome};
 use crate::model::state::{Attempt, RunState, TaskState, Verdict};
 
 /// Places shown of a claim.
@@ -22,25 +25,54 @@ const TO_WORKSPACE: &str = "../../..";
 /// A finding with the tasks that made it.
 pub(super) struct Found<'a> {
     pub(super) finding: &'a Finding,
-    /// In task order; never empty.
-    pub(super) tasks: Vec<&'a TaskState>,
+    first: &'a TaskState,
+    /// The others, in task order. Mostly there are none.
+    others: Vec<&'a TaskState>,
+}
+
+/// What makes two findings one: the same claim on the same evidence.
+struct Claim<'a>(&'a Finding);
+
+impl<'a> Claim<'a> {
+    fn parts(&self) -> (Severity, Classification, &'a str, impl Iterator<Item = &'a str> + use<'a>) {
+        let finding = self.0;
+        let claim = if finding.summary.is_empty() { &finding.id } else { &finding.summary };
+        let places = finding.evidence.iter().map(|evidence| evidence.locator.as_str());
+        (finding.severity, finding.classification, claim, places)
+    }
+}
+
+impl PartialEq for Claim<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let (one, two) = (self.parts(), other.parts());
+        (one.0, one.1, one.2) == (two.0, two.1, two.2) && one.3.eq(two.3)
+    }
+}
+
+impl Eq for Claim<'_> {}
+
+impl Hash for Claim<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (severity, classification, claim, places) = self.parts();
+        (severity, classification, claim).hash(state);
+        places.for_each(|place| place.hash(state));
+    }
 }
 
 /// All findings, the worst first, and in task order within a severity. The same claim on the same evidence is one,
 /// however many tasks made it.
 pub(super) fn findings(state: &RunState) -> Vec<Found<'_>> {
     let mut found: Vec<Found<'_>> = Vec::new();
-    let mut known: HashMap<_, usize> = HashMap::new();
+    let mut known: HashMap<Claim<'_>, usize> = HashMap::new();
     for task in ordered(state) {
         for finding in task.accepted.iter().flat_map(|result| &result.findings) {
-            let claim = if finding.summary.is_empty() { &finding.id } else { &finding.summary };
-            let places: Vec<&str> = finding.evidence.iter().map(|evidence| evidence.locator.as_str()).collect();
-            let key = (finding.severity, finding.classification, claim, places);
-            let place = *known.entry(key).or_insert_with(|| {
-                found.push(Found { finding, tasks: Vec::new() });
-                found.len() - 1
-            });
-            found[place].tasks.push(task);
+            match known.entry(Claim(finding)) {
+                Entry::Occupied(known) => found[*known.get()].others.push(task),
+                Entry::Vacant(new) => {
+                    new.insert(found.len());
+                    found.push(Found { finding, first: task, others: Vec::new() });
+                }
+            }
         }
     }
     // Stable: task order is kept within a severity.
@@ -48,10 +80,11 @@ pub(super) fn findings(state: &RunState) -> Vec<Found<'_>> {
     found
 }
 
-/// The ids of the tasks that made a finding, the first few.
+/// The ids of the tasks that made a finding, the first few, and how many more there are.
 pub(super) fn makers(found: &Found<'_>) -> (Vec<String>, usize) {
-    let shown: Vec<String> = found.tasks.iter().take(4).map(|task| task.id.to_string()).collect();
-    let rest = found.tasks.len() - shown.len();
+    let others = found.others.iter().take(3).map(|task| task.id.to_string());
+    let shown: Vec<String> = std::iter::once(found.first.id.to_string()).chain(others).collect();
+    let rest = found.others.len() + 1 - shown.len();
     (shown, rest)
 }
 
@@ -118,49 +151,51 @@ pub(super) fn forwarded(state: &RunState) -> BTreeSet<&str> {
     outcomes.flat_map(|outcome| &outcome.forwarded_env).map(String::as_str).collect()
 }
 
-/// One attempt, as the timeline shows it.
+/// One attempt, as the timeline shows it. Small: a run may have had tens of thousands.
 pub(super) struct Ran<'a> {
     pub(super) task: &'a TaskState,
     /// Which attempt, from 1.
     pub(super) number: usize,
     pub(super) attempt: &'a Attempt,
-    pub(super) from: Timestamp,
-    pub(super) to: Timestamp,
-    pub(super) tokens: Option<u64>,
-    pub(super) model: &'a str,
+}
+
+impl<'a> Ran<'a> {
+    fn outcome(&self) -> Option<&'a Outcome> {
+        self.attempt.outcome.as_deref()
+    }
+
+    pub(super) fn from(&self) -> Timestamp {
+        self.outcome().map_or(self.attempt.started_at, |outcome| outcome.started_at)
+    }
+
+    pub(super) fn to(&self) -> Timestamp {
+        self.outcome().map_or(self.attempt.started_at, |outcome| outcome.ended_at)
+    }
+
+    pub(super) fn tokens(&self) -> Option<u64> {
+        self.outcome().and_then(|outcome| outcome.report.usage.as_deref()).map(Usage::spent)
+    }
+
+    pub(super) fn model(&self) -> &'a str {
+        self.outcome().and_then(|outcome| outcome.report.model.as_deref()).unwrap_or("unreported")
+    }
+
     /// How it ended, in words.
-    pub(super) ended: String,
+    pub(super) fn ended(&self) -> Cow<'static, str> {
+        match (self.attempt.verdict, self.outcome().map(|outcome| &outcome.ending)) {
+            (Verdict::Accepted, _) => "accepted".into(),
+            (Verdict::Interrupted, _) => "interrupted".into(),
+            (Verdict::Refused, Some(Ending::Failed { code, .. })) => format!("failed: {code}").into(),
+            (Verdict::Refused, _) => "result refused".into(),
+            (Verdict::Open, _) => "running".into(),
+        }
+    }
 }
 
 /// All attempts, in task order.
-pub(super) fn ran(state: &RunState) -> Vec<Ran<'_>> {
-    let attempts = ordered(state).flat_map(|task| task.attempts.iter().enumerate().map(move |(n, a)| (task, n + 1, a)));
-    attempts
-        .map(|(task, number, attempt)| {
-            let outcome = attempt.outcome.as_deref();
-            let usage = outcome.and_then(|outcome| outcome.report.usage.as_ref());
-            Ran {
-                task,
-                number,
-                attempt,
-                from: outcome.map_or(attempt.started_at, |outcome| outcome.started_at),
-                to: outcome.map_or(attempt.started_at, |outcome| outcome.ended_at),
-                tokens: usage.map(flowdrive_protocol::outcome::Usage::spent),
-                model: outcome.and_then(|outcome| outcome.report.model.as_deref()).unwrap_or("unreported"),
-                ended: ended(attempt),
-            }
-        })
-        .collect()
-}
-
-fn ended(attempt: &Attempt) -> String {
-    match (attempt.verdict, attempt.outcome.as_deref().map(|outcome| &outcome.ending)) {
-        (Verdict::Accepted, _) => "accepted".to_owned(),
-        (Verdict::Interrupted, _) => "interrupted".to_owned(),
-        (Verdict::Refused, Some(Ending::Failed { code, .. })) => format!("failed: {code}"),
-        (Verdict::Refused, _) => "result refused".to_owned(),
-        (Verdict::Open, _) => "running".to_owned(),
-    }
+pub(super) fn ran(state: &RunState) -> impl Iterator<Item = Ran<'_>> {
+    ordered(state)
+        .flat_map(|task| task.attempts.iter().enumerate().map(move |(n, attempt)| Ran { task, number: n + 1, attempt }))
 }
 
 /// The link from the report to a cited file of the workspace.

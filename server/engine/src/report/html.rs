@@ -1,12 +1,14 @@
 //! `report.html`: one file, nothing loaded from anywhere, readable in light and dark, with a timeline of who ran when.
 
 use std::fmt::{self, Write as _};
+use std::io;
 
 use flowdrive_protocol::ids::TaskId;
 use flowdrive_protocol::outcome::{Evidence, EvidenceKind, Severity};
 use flowdrive_protocol::run::{RunStatus, TaskStatus};
 
 use super::facts::{self, Found, Ran};
+use super::page::Page;
 use crate::model::state::{RunState, Verdict};
 
 /// Rows of the timeline at most; a browser is no place for ten thousand.
@@ -17,10 +19,12 @@ const MAX_UNFOLDED: usize = 40;
 
 const STYLE: &str = include_str!("report.css");
 
-/// Renders the page. `altered` are the tasks whose result files are no longer what was accepted.
-#[must_use]
-pub fn render(state: &RunState, altered: &[TaskId]) -> String {
-    let mut page = Page(String::with_capacity(16 * 1024));
+/// Writes the page out. `altered` are the tasks whose result files are no longer what was accepted.
+///
+/// # Errors
+/// What `out` refuses.
+pub fn render(state: &RunState, altered: &[TaskId], out: &mut dyn io::Write) -> io::Result<()> {
+    let mut page = Page::on(out);
     let title = Text(&state.workflow.title);
     page.put(format_args!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -35,16 +39,7 @@ pub fn render(state: &RunState, altered: &[TaskId]) -> String {
     timeline(&mut page, state);
     results(&mut page, state);
     page.put(format_args!("</main></body></html>\n"));
-    page.0
-}
-
-struct Page(String);
-
-impl Page {
-    fn put(&mut self, args: fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
-        let _ = self.0.write_fmt(args);
-    }
+    page.finish()
 }
 
 /// Text that an agent or a user wrote, made harmless.
@@ -52,22 +47,29 @@ struct Text<'a>(&'a str);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '&' => f.write_str("&amp;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                c if c.is_control() && c != '\n' => {}
-                c => f.write_char(c)?,
-            }
+        let mut rest = self.0;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_special(*c)) {
+            f.write_str(&rest[..at])?;
+            f.write_str(match c {
+                '<' => "&lt;",
+                '>' => "&gt;",
+                '&' => "&amp;",
+                '"' => "&quot;",
+                '\'' => "&#39;",
+                _ => "",
+            })?;
+            rest = &rest[at + c.len_utf8()..];
         }
-        Ok(())
+        f.write_str(rest)
     }
 }
 
-fn head(page: &mut Page, state: &RunState) {
+/// What does not stand for itself on a page: what means something there, and what cannot be seen.
+fn is_special(c: char) -> bool {
+    matches!(c, '<' | '>' | '&' | '"' | '\'') || c.is_control() && c != '\n'
+}
+
+fn head(page: &mut Page<'_>, state: &RunState) {
     let status = state.status();
     page.put(format_args!("<header><h1>{}</h1>", Text(&state.workflow.title)));
     if !state.workflow.summary.is_empty() {
@@ -112,7 +114,7 @@ fn head(page: &mut Page, state: &RunState) {
     page.put(format_args!("</dl></header>"));
 }
 
-fn warning(page: &mut Page, altered: &[TaskId]) {
+fn warning(page: &mut Page<'_>, altered: &[TaskId]) {
     if altered.is_empty() {
         return;
     }
@@ -124,7 +126,7 @@ fn warning(page: &mut Page, altered: &[TaskId]) {
     page.put(format_args!("</p>"));
 }
 
-fn findings(page: &mut Page, state: &RunState) {
+fn findings(page: &mut Page<'_>, state: &RunState) {
     let found = facts::findings(state);
     let counts: Vec<String> = facts::severities(&found)
         .into_iter()
@@ -155,13 +157,13 @@ fn findings(page: &mut Page, state: &RunState) {
     page.put(format_args!("</section>"));
 }
 
-fn list(page: &mut Page, found: &[Found<'_>]) {
+fn list(page: &mut Page<'_>, found: &[Found<'_>]) {
     page.put(format_args!("<ul class=\"findings\">"));
     found.iter().for_each(|found| finding_item(page, found));
     page.put(format_args!("</ul>"));
 }
 
-fn finding_item(page: &mut Page, found: &Found<'_>) {
+fn finding_item(page: &mut Page<'_>, found: &Found<'_>) {
     let finding = found.finding;
     let (makers, rest) = facts::makers(found);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
@@ -178,7 +180,7 @@ fn finding_item(page: &mut Page, found: &Found<'_>) {
     ));
 }
 
-fn parked(page: &mut Page, state: &RunState) {
+fn parked(page: &mut Page<'_>, state: &RunState) {
     let open = facts::waiting(state);
     if state.parked() == 0 && open.is_empty() {
         return;
@@ -198,45 +200,45 @@ fn parked(page: &mut Page, state: &RunState) {
     page.put(format_args!("</section>"));
 }
 
-fn timeline(page: &mut Page, state: &RunState) {
-    let ran = facts::ran(state);
-    let (Some(zero), Some(end)) = (ran.iter().map(|r| r.from).min(), ran.iter().map(|r| r.to).max()) else { return };
+fn timeline(page: &mut Page<'_>, state: &RunState) {
+    let (Some(zero), Some(end)) = (facts::ran(state).map(|r| r.from()).min(), facts::ran(state).map(|r| r.to()).max())
+    else {
+        return;
+    };
     let span = (end.as_millis() - zero.as_millis()).max(1);
     page.put(format_args!(
         "<section><h2>Who ran when <small>{}</small></h2><p class=\"meta\">from {zero}</p><div class=\"timeline\">",
         facts::duration(span)
     ));
     let mut phase = None;
-    for row in ran.iter().take(MAX_ROWS) {
+    for row in facts::ran(state).take(MAX_ROWS) {
         if phase != Some(&row.task.phase) {
             phase = Some(&row.task.phase);
             page.put(format_args!("<h3>{}</h3>", Text(row.task.phase.as_str())));
         }
-        bar(page, row, zero.as_millis(), span);
+        bar(page, &row, zero.as_millis(), span);
     }
     page.put(format_args!("</div>"));
-    if ran.len() > MAX_ROWS {
-        page.put(format_args!(
-            "<p class=\"meta\">and {} more attempts; all are in report.md</p>",
-            ran.len() - MAX_ROWS
-        ));
+    let rest = facts::ran(state).skip(MAX_ROWS).count();
+    if rest > 0 {
+        page.put(format_args!("<p class=\"meta\">and {rest} more attempts; all are in report.md</p>"));
     }
     page.put(format_args!("</section>"));
 }
 
-fn bar(page: &mut Page, row: &Ran<'_>, zero: i64, span: i64) {
+fn bar(page: &mut Page<'_>, row: &Ran<'_>, zero: i64, span: i64) {
     // In tenths of a percent, so that no float's printing can differ.
     let part = |millis: i64| (millis.saturating_mul(1_000) / span).clamp(0, 1_000);
-    let left = part(row.from.as_millis() - zero).min(996);
-    let width = part(row.to.as_millis() - row.from.as_millis()).clamp(4, 1_000 - left);
-    let lasted = facts::duration(row.to.as_millis() - row.from.as_millis());
+    let left = part(row.from().as_millis() - zero).min(996);
+    let width = part(row.to().as_millis() - row.from().as_millis()).clamp(4, 1_000 - left);
+    let lasted = facts::duration(row.to().as_millis() - row.from().as_millis());
     let class = match row.attempt.verdict {
         Verdict::Accepted => "ok",
         Verdict::Refused => "bad",
         Verdict::Interrupted => "cut",
         Verdict::Open => "run",
     };
-    let tokens = row.tokens.map(|tokens| format!(" · {} tokens", facts::number(tokens))).unwrap_or_default();
+    let tokens = row.tokens().map(|tokens| format!(" · {} tokens", facts::number(tokens))).unwrap_or_default();
     page.put(format_args!(
         "<div class=\"row\"><span class=\"who\" title=\"{task}\">{task}{again}</span><span class=\"lane\">\
          <span class=\"bar {class}\" style=\"left:{}.{}%;width:{}.{}%\"></span></span>\
@@ -248,11 +250,11 @@ fn bar(page: &mut Page, row: &Ran<'_>, zero: i64, span: i64) {
         task = row.task.id,
         again = if row.number > 1 { format!(" #{}", row.number) } else { String::new() },
         agent = row.attempt.agent,
-        ended = Text(&row.ended)
+        ended = Text(&row.ended())
     ));
 }
 
-fn results(page: &mut Page, state: &RunState) {
+fn results(page: &mut Page<'_>, state: &RunState) {
     page.put(format_args!("<section><h2>Results</h2>"));
     for phase in &state.phases {
         page.put(format_args!("<h3>{}</h3><ul class=\"results\">", Text(&phase.title)));

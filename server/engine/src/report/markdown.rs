@@ -1,41 +1,41 @@
 //! `report.md`.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::io::{self, Write};
 
 use flowdrive_protocol::ids::TaskId;
 use flowdrive_protocol::outcome::{Evidence, EvidenceKind, Severity};
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
 
-use super::facts;
+use super::facts::{self, Ran};
+use super::page::Page;
 use crate::model::journal::AcceptedResult;
 use crate::model::state::{RunState, TaskState};
 
-/// Renders the report. `altered` are the tasks whose result files are no longer what was accepted.
-#[must_use]
-pub fn render(state: &RunState, altered: &[TaskId]) -> String {
-    let mut page = Page(String::new());
+/// Writes the report out. `altered` are the tasks whose result files are no longer what was accepted.
+///
+/// # Errors
+/// What `out` refuses.
+pub fn render(state: &RunState, altered: &[TaskId], out: &mut dyn Write) -> io::Result<()> {
+    let mut page = Page::on(out);
     head(&mut page, state);
     warning(&mut page, altered);
     findings(&mut page, state);
     answers(&mut page, state);
     parked(&mut page, state);
     timeline(&mut page, state);
-    page.0
+    page.finish()
 }
 
-/// A text that grows by lines.
-struct Page(String);
-
-impl Page {
+impl Page<'_> {
     fn line(&mut self, args: fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
-        let _ = self.0.write_fmt(args);
-        self.0.push('\n');
+        self.put(args);
+        self.put(format_args!("\n"));
     }
 }
 
-fn head(page: &mut Page, state: &RunState) {
+fn head(page: &mut Page<'_>, state: &RunState) {
     page.line(format_args!("# {}\n", inline(&state.workflow.title)));
     if !state.workflow.summary.is_empty() {
         page.line(format_args!("{}\n", inline(&state.workflow.summary)));
@@ -77,7 +77,7 @@ fn head(page: &mut Page, state: &RunState) {
     page.line(format_args!(""));
 }
 
-fn warning(page: &mut Page, altered: &[TaskId]) {
+fn warning(page: &mut Page<'_>, altered: &[TaskId]) {
     if altered.is_empty() {
         return;
     }
@@ -86,7 +86,7 @@ fn warning(page: &mut Page, altered: &[TaskId]) {
     page.line(format_args!("> **{sentence}** {}\n", named.join(", ")));
 }
 
-fn findings(page: &mut Page, state: &RunState) {
+fn findings(page: &mut Page<'_>, state: &RunState) {
     let found = facts::findings(state);
     page.line(format_args!("## Findings\n"));
     if found.is_empty() {
@@ -123,7 +123,7 @@ fn findings(page: &mut Page, state: &RunState) {
     page.line(format_args!(""));
 }
 
-fn answers(page: &mut Page, state: &RunState) {
+fn answers(page: &mut Page<'_>, state: &RunState) {
     page.line(format_args!("## Results\n"));
     for phase in &state.phases {
         page.line(format_args!("### {}\n", inline(&phase.title)));
@@ -137,7 +137,7 @@ fn answers(page: &mut Page, state: &RunState) {
     }
 }
 
-fn answer(page: &mut Page, task: &TaskState, result: &AcceptedResult) {
+fn answer(page: &mut Page<'_>, task: &TaskState, result: &AcceptedResult) {
     let weak = if result.empty_capture { " _(neither findings nor evidence)_" } else { "" };
     page.line(format_args!("- [`{}`]({}): {}{weak}", task.id, result.path, inline(&result.summary)));
     if !result.evidence.is_empty() {
@@ -145,7 +145,7 @@ fn answer(page: &mut Page, task: &TaskState, result: &AcceptedResult) {
     }
 }
 
-fn parked(page: &mut Page, state: &RunState) {
+fn parked(page: &mut Page<'_>, state: &RunState) {
     let open = facts::waiting(state);
     if state.parked() == 0 && open.is_empty() {
         return;
@@ -172,11 +172,11 @@ fn parked(page: &mut Page, state: &RunState) {
     page.line(format_args!(""));
 }
 
-fn timeline(page: &mut Page, state: &RunState) {
-    let mut ran = facts::ran(state);
+fn timeline(page: &mut Page<'_>, state: &RunState) {
+    let mut ran: Vec<Ran<'_>> = facts::ran(state).collect();
     // Stable: attempts that began in the same millisecond stay in task order.
-    ran.sort_by_key(|row| row.from);
-    let Some(zero) = ran.first().map(|row| row.from) else { return };
+    ran.sort_by_key(Ran::from);
+    let Some(zero) = ran.first().map(Ran::from) else { return };
     page.line(format_args!("## Who ran when\n"));
     page.line(format_args!("Started {zero}.\n"));
     page.line(format_args!("| From | To | Task | Attempt | Agent | Model | Tokens | Ended |"));
@@ -184,14 +184,14 @@ fn timeline(page: &mut Page, state: &RunState) {
     for row in ran {
         page.line(format_args!(
             "| {} | {} | `{}` | {} | `{}` | {} | {} | {} |",
-            since(zero, row.from),
-            since(zero, row.to),
+            since(zero, row.from()),
+            since(zero, row.to()),
             row.task.id,
             row.number,
             row.attempt.agent,
-            cell(row.model),
-            row.tokens.map(facts::number).unwrap_or_default(),
-            cell(&row.ended)
+            cell(row.model()),
+            row.tokens().map(facts::number).unwrap_or_default(),
+            cell(&row.ended())
         ));
     }
 }

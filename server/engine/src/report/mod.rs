@@ -5,6 +5,7 @@
 mod facts;
 pub mod html;
 pub mod markdown;
+mod page;
 
 use std::path::Path;
 
@@ -13,9 +14,8 @@ use flowdrive_protocol::ids::TaskId;
 use crate::decide::feedback;
 use crate::model::state::RunState;
 use crate::record::{Record, ReportDigests};
-use crate::store::canonical::sha256_hex;
 use crate::store::worker::{ResultFile, glance_at_result, look_at_result};
-use crate::store::{RunPaths, StoreError, replace_file, safe_name};
+use crate::store::{RunPaths, StoreError, replace_file, replace_hashed, safe_name};
 
 /// Whether both forms are there as they were written.
 pub(crate) fn is_in_place(paths: &RunPaths, written: &ReportDigests) -> bool {
@@ -28,41 +28,22 @@ pub(crate) fn is_in_place(paths: &RunPaths, written: &ReportDigests) -> bool {
 /// # Errors
 /// What the disk refuses.
 pub(crate) fn write(record: &mut Record) -> Result<(), StoreError> {
-    let written = rendered(&record.state(), &record.paths);
-    written.save(&record.paths)?;
-    record.set_report(ReportDigests { markdown: sha256_hex(&written.markdown), page: sha256_hex(&written.page) });
+    let written = save(&record.state(), &record.paths)?;
+    record.set_report(written);
     Ok(())
 }
 
-/// Everything of a run's folder that is there for people, as it is to be written.
-pub(crate) struct Rendered {
-    markdown: String,
-    page: String,
-    /// Correction tasks, by the names of their files.
-    corrections: Vec<(String, String)>,
-}
-
-/// Renders what [`write`] writes.
-pub(crate) fn rendered(state: &RunState, paths: &RunPaths) -> Rendered {
+/// Writes everything of a run's folder that is there for people.
+///
+/// # Errors
+/// What the disk refuses.
+pub(crate) fn save(state: &RunState, paths: &RunPaths) -> Result<ReportDigests, StoreError> {
+    paths.require_in_place()?;
     let altered = altered(state, &paths.dir);
-    Rendered {
-        markdown: markdown::render(state, &altered),
-        page: html::render(state, &altered),
-        corrections: corrections(state),
-    }
-}
-
-impl Rendered {
-    /// Writes it.
-    ///
-    /// # Errors
-    /// What the disk refuses.
-    pub(crate) fn save(&self, paths: &RunPaths) -> Result<(), StoreError> {
-        paths.require_in_place()?;
-        replace_file(&paths.report, self.markdown.as_bytes(), false)?;
-        replace_file(&paths.report.with_extension("html"), self.page.as_bytes(), false)?;
-        save_corrections(&self.corrections, paths)
-    }
+    let markdown = replace_hashed(&paths.report, &mut |out| markdown::render(state, &altered, out))?;
+    let page = replace_hashed(&paths.report.with_extension("html"), &mut |out| html::render(state, &altered, out))?;
+    save_corrections(&corrections(state), paths)?;
+    Ok(ReportDigests { markdown, page })
 }
 
 /// Writes the correction tasks of a run's feedback records.

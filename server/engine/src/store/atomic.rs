@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
+use super::canonical::Hashing;
 use super::{StoreError, faults};
 
 /// How the names of temporary files begin.
@@ -49,6 +50,24 @@ pub(crate) fn replace_with(
         fill(&mut pieces)?;
         pieces.flush().map_err(StoreError::io("write", path))
     })
+}
+
+/// [`replace_with`], not durable, for `fill` that writes in small pieces. Gives the digest of the whole.
+///
+/// # Errors
+/// As [`replace`].
+pub(crate) fn replace_hashed(
+    path: &Path,
+    fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+) -> Result<String, StoreError> {
+    let mut digest = String::new();
+    replace_with(path, false, &mut |out| {
+        let mut pieces = BufWriter::new(Hashing::on(out));
+        fill(&mut pieces).and_then(|()| pieces.flush()).map_err(StoreError::io("write", path))?;
+        digest = pieces.get_ref().digest();
+        Ok(())
+    })?;
+    Ok(digest)
 }
 
 /// [`replace`] with names of temporary files that no sweep takes away.

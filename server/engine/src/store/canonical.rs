@@ -168,6 +168,35 @@ pub(crate) fn sha256_of_parts(parts: &[&[u8]]) -> String {
     digest_text(&hasher.finalize())
 }
 
+/// Passes on what is written, and keeps its digest.
+pub(crate) struct Hashing<W> {
+    inner: W,
+    hash: Sha256,
+}
+
+impl<W: io::Write> Hashing<W> {
+    pub(crate) fn on(inner: W) -> Self {
+        Self { inner, hash: Sha256::new() }
+    }
+
+    /// Of what was written so far, as [`sha256_hex`] has it.
+    pub(crate) fn digest(&self) -> String {
+        digest_text(&self.hash.clone().finalize())
+    }
+}
+
+impl<W: io::Write> io::Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
 /// A digest as text.
 pub(crate) fn digest_text(digest: &[u8]) -> String {
     let mut text = String::with_capacity(DIGEST_LEN);

@@ -255,6 +255,15 @@ pub(super) fn require_regular(file: &File, path: &Path) -> Result<(), StoreError
 
 /// Whether there is a line feed in the file.
 pub(super) fn holds_a_line(file: &mut File) -> io::Result<bool> {
+    // Nearly always it ends with one.
+    let mut last = [0];
+    if file.metadata()?.len() > 0
+        && file.seek(SeekFrom::End(-1)).is_ok()
+        && file.read(&mut last)? == 1
+        && last == *b"\n"
+    {
+        return Ok(true);
+    }
     file.seek(SeekFrom::Start(0))?;
     let mut source = BufReader::with_capacity(64 * 1024, file);
     loop {

@@ -8,9 +8,8 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use super::canonical::{DIGEST_LEN, digest_text, sha256_hex};
+use super::canonical::{DIGEST_LEN, Hashing, sha256_hex};
 use super::{StoreError, atomic};
 
 /// The version of the snapshots written here.
@@ -32,24 +31,6 @@ struct Probe {
     schema_version: u64,
 }
 
-/// Passes on what is written, and keeps its digest.
-struct Hashing<W> {
-    inner: W,
-    hash: Sha256,
-}
-
-impl<W: Write> Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.hash.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
 /// Replaces the file, all or nothing. With `durable` it also outlives a power cut. The state is written out piece by
 /// piece: a large one is never in memory a second time as text.
 ///
@@ -57,15 +38,14 @@ impl<W: Write> Write for Hashing<W> {
 /// When the state has no JSON form, or what the disk refuses; the old file is then still there.
 pub fn save<S: Serialize>(path: &Path, state: &S, durable: bool) -> Result<(), StoreError> {
     atomic::replace_with(path, durable, &mut |out| {
-        let mut out = Hashing { inner: out, hash: Sha256::new() };
+        let mut out = Hashing::on(out);
         write!(out, "{{\"schemaVersion\":{SNAPSHOT_VERSION},\"state\":").map_err(StoreError::io("write", path))?;
         serde_json::to_writer(&mut out, state).map_err(|source| match source.io_error_kind() {
             Some(kind) => StoreError::io("write", path)(io::Error::new(kind, source)),
             None => StoreError::Encode { what: "a snapshot", source },
         })?;
-        let digest = digest_text(&out.hash.finalize());
-        let tail = [DIGEST, digest.as_bytes(), END].concat();
-        out.inner.write_all(&tail).map_err(StoreError::io("write", path))
+        let tail = [DIGEST, out.digest().as_bytes(), END].concat();
+        out.write_all(&tail).map_err(StoreError::io("write", path))
     })
 }
 

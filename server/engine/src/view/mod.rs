@@ -125,7 +125,7 @@ fn task(state: &RunState, place: usize, paths: &RunPaths) -> TaskView {
         failure: task.refusal.as_ref().filter(|_| task.status != TaskStatus::Completed).map(|r| r.reason.clone()),
         not_before: task.not_before.filter(|_| task.status == TaskStatus::Pending),
         reported_model: outcome.map(|o| o.report.model.clone().unwrap_or_else(|| "unreported".to_owned())),
-        usage: outcome.and_then(|outcome| outcome.report.usage.clone()),
+        usage: outcome.and_then(|outcome| outcome.report.usage.as_deref().cloned()),
     }
 }
 

@@ -135,7 +135,8 @@ impl Sim {
         let id = self.state.tasks[task].id.clone();
         let mut outcome =
             Outcome::bare(Ending::Completed, HandleKind::Process, String::new(), Timestamp::from_millis(self.clock));
-        outcome.report.usage = (self.tokens > 0).then(|| Usage { total_tokens: Some(self.tokens), ..Usage::default() });
+        outcome.report.usage =
+            (self.tokens > 0).then(|| Box::new(Usage { total_tokens: Some(self.tokens), ..Usage::default() }));
         self.apply(&JournalEvent::OutcomeRecorded {
             task: id.clone(),
             worker: worker.clone(),
@@ -161,7 +162,7 @@ impl Sim {
                     path: format!("results/{id}.md"),
                     digest: String::new(),
                     bytes: 0,
-                    usage: Some(Usage::default()),
+                    usage: Some(Box::default()),
                     attestation: None,
                 });
                 self.apply(&JournalEvent::TaskAccepted {

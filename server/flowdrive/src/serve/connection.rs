@@ -13,16 +13,18 @@ use flowdrive_protocol::method;
 use futures::{FutureExt, Sink, SinkExt};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 use tower_lsp::jsonrpc::{Error, ErrorCode, Request, Response};
 use tower_lsp::{ExitedError, LanguageServer, LspService};
 
+use super::answer::Answer;
 use super::framing::{Decoder, FrameError, Framing, MAX_MESSAGE_BYTES};
-use super::message::{self, Call, Incoming, Message, RequestId, encode_answer, invalid_request};
+use super::message::{self, Call, Incoming, Message, RequestId, invalid_request};
 use super::outbox::Outbox;
 use super::service::{METHODS, Service, unknown_method};
-use super::{drives, fault, initialize};
+use super::{answer, drives, fault, initialize};
 
 /// Requests in flight at once.
 pub(crate) const MAX_IN_FLIGHT: usize = 256;
@@ -118,7 +120,7 @@ impl Connection {
                     FrameError::BadHeader(_) | FrameError::Truncated => ErrorCode::ParseError,
                 };
                 tracing::warn!(%error, "a message could not be read");
-                self.outbox.answer(&encode_answer(None, Err(message::fault(code, error.to_string()))));
+                self.outbox.answer(answer::encode(None, Err(message::fault(code, error.to_string()))));
                 return None;
             }
         };
@@ -127,7 +129,7 @@ impl Connection {
             Incoming::Single(message) => self.message(message, None).await,
             Incoming::Batch(_) if self.decoder.framing() == Some(Framing::Lsp) => {
                 let error = invalid_request("the Language Server Protocol has no batches");
-                self.outbox.answer(&encode_answer(None, Err(error)));
+                self.outbox.answer(answer::encode(None, Err(error)));
                 None
             }
             Incoming::Batch(messages) => {
@@ -168,10 +170,11 @@ impl Connection {
     async fn notification(&mut self, method: String, params: Option<Value>) {
         let params = if method == "$/cancelRequest" {
             let id = params.as_ref().and_then(|params| params.get("id")).and_then(RequestId::from_value);
-            let Some(number) = id.and_then(|id| self.in_flight.number(&id)) else {
+            let Some(number) = id.and_then(|id| self.in_flight.cancel(&id)) else {
                 tracing::debug!("a request was cancelled that is not in flight");
                 return;
             };
+            // One of the Language Server Protocol's own is known there by this number; of others nothing is known.
             Some(json!({ "id": number }))
         } else {
             if METHODS.contains(&method.as_str()) {
@@ -207,13 +210,15 @@ impl Connection {
             return reply.send(answer);
         }
         self.imply_introduction().await;
-        let params = match method.as_str() {
-            // A handler without params refuses even empty ones.
-            "shutdown" => None,
-            // A handler with params refuses none.
-            ours if METHODS.contains(&ours) => Some(params.unwrap_or_else(|| json!({}))),
-            _ => params,
-        };
+        if METHODS.contains(&method.as_str()) {
+            if self.introduced == Introduced::No {
+                drop(entry);
+                return reply.send(Err(message::not_initialized()));
+            }
+            return self.own_request(entry, method, params, reply);
+        }
+        // A handler without params refuses even empty ones.
+        let params = params.filter(|_| method != "shutdown");
         let request = build(method.clone(), Some(entry.number), params);
         let work = std::panic::catch_unwind(AssertUnwindSafe(|| self.service.call(request)));
         self.handlers.spawn(async move {
@@ -228,7 +233,23 @@ impl Connection {
         });
     }
 
-    async fn initialize(&mut self, number: i64, params: Option<Value>) -> Result<Value, Error> {
+    /// A request that is none of the Language Server Protocol's.
+    fn own_request(&self, entry: Entry, method: String, params: Option<Value>, reply: Reply) {
+        let service = self.methods.clone();
+        self.handlers.spawn(async move {
+            let work = service.answer(&method, params.unwrap_or_else(|| json!({})));
+            let answer = tokio::select! {
+                biased;
+                answer = work => answer,
+                () = entry.cancelled.cancelled() => Err(Error::request_cancelled()),
+            };
+            // The id is free again before the client can know of the answer.
+            drop(entry);
+            reply.send(answer);
+        });
+    }
+
+    async fn initialize(&mut self, number: i64, params: Option<Value>) -> Result<Answer, Error> {
         let params = initialize::tolerant(params);
         if self.introduced != Introduced::Implied {
             let answer = self.call_inline("initialize", number, params).await;
@@ -242,7 +263,7 @@ impl Connection {
         let work = AssertUnwindSafe(self.methods.initialize(params)).catch_unwind().await;
         let result = work.unwrap_or_else(|_| Err(drives::defect("initialize")))?;
         self.introduced = Introduced::Yes;
-        serde_json::to_value(result).map_err(|_| drives::defect("initialize"))
+        Answer::of("initialize", &result)
     }
 
     /// Without a handshake the service is told of one, so that it takes requests.
@@ -260,7 +281,7 @@ impl Connection {
         }
     }
 
-    async fn call_inline(&mut self, method: &str, number: i64, params: Value) -> Result<Value, Error> {
+    async fn call_inline(&mut self, method: &str, number: i64, params: Value) -> Result<Answer, Error> {
         let request = build(method.to_owned(), Some(number), Some(params));
         match std::panic::catch_unwind(AssertUnwindSafe(|| self.service.call(request))) {
             Ok(work) => unwrapped(method, AssertUnwindSafe(work).catch_unwind().await),
@@ -271,7 +292,7 @@ impl Connection {
 
 type Outcome = std::thread::Result<Result<Option<Response>, ExitedError>>;
 
-fn unwrapped(method: &str, outcome: Outcome) -> Result<Value, Error> {
+fn unwrapped(method: &str, outcome: Outcome) -> Result<Answer, Error> {
     let response = match outcome {
         Ok(Ok(Some(response))) => response,
         // Unknown methods that begin with `$/` are dropped there; a request needs its answer all the same.
@@ -279,10 +300,11 @@ fn unwrapped(method: &str, outcome: Outcome) -> Result<Value, Error> {
         Ok(Err(ExitedError { .. })) => return Err(invalid_request("the server has exited")),
         Err(_) => return Err(drives::defect(method)),
     };
-    response.into_parts().1.map_err(|error| match error.code {
-        ErrorCode::MethodNotFound => unknown_method(method),
-        _ => error,
-    })
+    match response.into_parts().1 {
+        Ok(answer) => Answer::of(method, &answer),
+        Err(error) if error.code == ErrorCode::MethodNotFound => Err(unknown_method(method)),
+        Err(error) => Err(error),
+    }
 }
 
 fn build(method: String, number: Option<i64>, params: Option<Value>) -> Request {
@@ -296,7 +318,7 @@ fn build(method: String, number: Option<i64>, params: Option<Value>) -> Request 
     request.finish()
 }
 
-/// The requests in flight: the client's ids and our own numbers for them. The service sees only numbers, so that any id
+/// The requests in flight: the client's ids and our own numbers for them. tower-lsp sees only numbers, so that any id
 /// a client may choose works, and `$/cancelRequest` finds it.
 #[derive(Debug, Clone, Default)]
 struct InFlight {
@@ -305,7 +327,7 @@ struct InFlight {
 
 #[derive(Debug, Default)]
 struct Table {
-    numbers: HashMap<RequestId, i64>,
+    requests: HashMap<RequestId, (i64, CancellationToken)>,
     last: i64,
 }
 
@@ -314,11 +336,13 @@ struct Entry {
     table: InFlight,
     id: RequestId,
     number: i64,
+    /// Set when the client wants no answer any more.
+    cancelled: CancellationToken,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.table.lock().numbers.remove(&self.id);
+        self.table.lock().requests.remove(&self.id);
     }
 }
 
@@ -334,23 +358,27 @@ impl InFlight {
         table.last
     }
 
-    fn number(&self, id: &RequestId) -> Option<i64> {
-        self.lock().numbers.get(id).copied()
+    /// Cancels a request. Gives our number for it.
+    fn cancel(&self, id: &RequestId) -> Option<i64> {
+        let (number, cancelled) = self.lock().requests.get(id)?.clone();
+        cancelled.cancel();
+        Some(number)
     }
 
     fn enter(&self, id: RequestId, limit: usize) -> Result<Entry, Error> {
         let number = self.next_number();
         let mut table = self.lock();
-        if table.numbers.contains_key(&id) {
+        if table.requests.contains_key(&id) {
             return Err(invalid_request(format!("a request with the id {id} is still in flight")));
         }
-        if table.numbers.len() >= limit {
+        if table.requests.len() >= limit {
             let message = format!("{limit} requests are in flight, which is the limit");
             return Err(fault::of_kind(ErrorKind::Overloaded, message, "Wait for answers, then ask again."));
         }
-        table.numbers.insert(id.clone(), number);
+        let cancelled = CancellationToken::new();
+        table.requests.insert(id.clone(), (number, cancelled.clone()));
         drop(table);
-        Ok(Entry { table: self.clone(), id, number })
+        Ok(Entry { table: self.clone(), id, number, cancelled })
     }
 }
 
@@ -366,10 +394,10 @@ enum To {
 }
 
 impl Reply {
-    fn send(self, body: Result<Value, Error>) {
-        let answer = encode_answer(self.id, body);
+    fn send(self, body: Result<Answer, Error>) {
+        let answer = answer::encode(self.id, body);
         match self.to {
-            To::Client(outbox) => outbox.answer(&answer),
+            To::Client(outbox) => outbox.answer(answer),
             To::Batch(batch) => batch.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer),
         }
     }
@@ -378,7 +406,7 @@ impl Reply {
 /// The answers to a batch; they leave together when the last one that can come has come.
 struct Batch {
     outbox: Outbox,
-    answers: Mutex<Vec<Value>>,
+    answers: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Drop for Batch {
@@ -386,7 +414,7 @@ impl Drop for Batch {
         let answers = self.answers.get_mut().unwrap_or_else(PoisonError::into_inner);
         // A batch of notifications is not answered.
         if !answers.is_empty() {
-            self.outbox.answer(answers);
+            self.outbox.answer(answer::encode_batch(answers));
         }
     }
 }

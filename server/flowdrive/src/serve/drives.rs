@@ -23,6 +23,7 @@ use tower_lsp::jsonrpc::Error;
 use tower_lsp::lsp_types::request::WorkDoneProgressCreate;
 use tower_lsp::lsp_types::{NumberOrString, WorkDoneProgressCreateParams};
 
+use super::answer::Answer;
 use super::backend::{Backend, Driving};
 use super::outbox::{CatchUp, Outbox, Render, Source, notification};
 use super::progress::Tracker;
@@ -110,7 +111,7 @@ impl Drives {
     ///
     /// # Errors
     /// What the engine answers, or "request cancelled".
-    pub(crate) async fn drive(&self, params: DriveParams, wishes: &Wishes) -> Result<Value, Error> {
+    pub(crate) async fn drive(&self, params: DriveParams, wishes: &Wishes) -> Result<Answer, Error> {
         let number = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
         let sink = Sink::new(number, &self.shared, &params, wishes);
         let cancel = CancellationToken::new();
@@ -135,7 +136,7 @@ impl Drives {
         sink: Arc<Sink>,
         cancel: CancellationToken,
         wishes: Wishes,
-        answer: oneshot::Sender<Result<Value, Error>>,
+        answer: oneshot::Sender<Result<Answer, Error>>,
     ) {
         let number = sink.source.drive;
         let work = self.see_through(params, &sink, &cancel, &wishes);
@@ -156,7 +157,7 @@ impl Drives {
         sink: &Arc<Sink>,
         cancel: &CancellationToken,
         wishes: &Wishes,
-    ) -> Result<Value, Error> {
+    ) -> Result<Answer, Error> {
         let workspace = params.workspace.clone().unwrap_or_default();
         let started = self.shared.backend.drive(params, sink.clone()).await;
         let driving: Arc<dyn Driving> = started.map_err(|error| fault::from_engine(&error))?;
@@ -182,7 +183,7 @@ impl Drives {
         if wishes.show_report && result.stopped.is_none() {
             documents::show(&self.shared.client, &Path::new(&workspace).join(&result.report_path));
         }
-        serde_json::to_value(&*result).map_err(|_| defect("drive"))
+        Answer::of("drive", &*result)
     }
 
     /// Asks the client for a progress display. Its answer may come late or never; nothing waits for it.

@@ -176,29 +176,14 @@ pub(crate) fn fault(code: ErrorCode, message: impl Into<String>) -> Error {
     Error { code, message: message.into().into(), data: None }
 }
 
+/// What a request is told that came before `initialize`.
+pub(crate) fn not_initialized() -> Error {
+    fault(ErrorCode::ServerError(-32002), "Server not initialized: send `initialize` first")
+}
+
 /// "Invalid request", and why.
 pub(crate) fn invalid_request(why: impl std::fmt::Display) -> Error {
     fault(ErrorCode::InvalidRequest, format!("Invalid request: {why}"))
-}
-
-/// An answer as it goes out.
-pub(crate) fn encode_answer(id: Option<RequestId>, body: Result<Value, Error>) -> Value {
-    let mut object = Map::new();
-    object.insert("jsonrpc".into(), "2.0".into());
-    object.insert("id".into(), id.map_or(Value::Null, Value::from));
-    match body {
-        Ok(result) => object.insert("result".into(), result),
-        Err(error) => {
-            let mut told = Map::new();
-            told.insert("code".into(), error.code.code().into());
-            told.insert("message".into(), error.message.into_owned().into());
-            if let Some(data) = error.data {
-                told.insert("data".into(), data);
-            }
-            object.insert("error".into(), Value::Object(told))
-        }
-    };
-    Value::Object(object)
 }
 
 #[cfg(test)]
@@ -284,7 +269,7 @@ mod tests {
             let [id, same_as] = [id, same_as].map(|text| serde_json::from_str::<Value>(text).unwrap());
             let read = RequestId::from_value(&id).unwrap_or_else(|| panic!("{id}"));
             assert_eq!(Some(&read), RequestId::from_value(&same_as).as_ref(), "{id} and {same_as} are one id");
-            assert_eq!(encode_answer(Some(read), Ok(Value::Null)), json!({"jsonrpc": "2.0", "id": id, "result": null}));
+            assert_eq!(Value::from(read), id, "given back as it came");
         }
         let [number, text] = [json!(1), json!("1")].map(|id| RequestId::from_value(&id).unwrap());
         assert_ne!(number, text);

@@ -101,12 +101,9 @@ impl Outbox {
         self.state().framing
     }
 
-    /// An answer, or a list of them.
-    pub(crate) fn answer(&self, answer: &impl Serialize) {
-        match serde_json::to_vec(answer) {
-            Ok(bytes) => self.put(|queue| queue.answer(bytes)),
-            Err(error) => tracing::error!(%error, "an answer could not be encoded"),
-        }
+    /// An answer, a list of them, or whatever else nothing more is to be read after while it has not left.
+    pub(crate) fn answer(&self, bytes: Vec<u8>) {
+        self.put(|queue| queue.answer(bytes));
     }
 
     /// A message that causes bound in number: a request to the client, or a notification that is not an event.
@@ -242,7 +239,7 @@ mod tests {
     fn what_was_put_in_before_the_end_still_leaves() {
         let (outbox, _requests) = Outbox::new(Limits::default());
         outbox.set_framing(Framing::Ndjson);
-        outbox.answer(&1);
+        outbox.answer(b"1".to_vec());
         outbox.close();
         assert_eq!(outbox.take(), Some(b"1\n".to_vec()));
         assert_eq!(outbox.take(), None);
@@ -252,7 +249,7 @@ mod tests {
     fn nothing_is_kept_for_a_client_that_is_gone() {
         let (outbox, _requests) = Outbox::new(Limits::default());
         outbox.break_off();
-        outbox.answer(&1);
+        outbox.answer(b"1".to_vec());
         outbox.close();
         assert_eq!(outbox.take(), None);
     }
@@ -260,7 +257,7 @@ mod tests {
     #[tokio::test]
     async fn reading_goes_on_once_answers_have_left() {
         let (outbox, _requests) = Outbox::new(Limits { answers: 1, ..Limits::default() });
-        outbox.answer(&1);
+        outbox.answer(b"1".to_vec());
         let waiting = tokio::spawn({
             let outbox = outbox.clone();
             async move { outbox.room().await }

@@ -22,7 +22,7 @@ use tower_lsp::lsp_types::{CodeActionOrCommand, CodeLens, Diagnostic, Range, Url
 use super::backend::Backend;
 use super::diagnostics::{self, ByFile, Columns, Mark, Now, Run};
 use super::offers;
-use super::outbox::Outbox;
+use super::outbox::{Outbox, notification};
 
 /// Changes within this time are read together.
 const GATHER: Duration = Duration::from_millis(200);
@@ -281,8 +281,9 @@ impl Publisher {
                 }
                 told = true;
                 let params = json!({"uri": file, "diagnostics": diagnostics});
-                let message = json!({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params});
-                self.shared.outbox.answer(&message);
+                if let Some(message) = notification("textDocument/publishDiagnostics", &params) {
+                    self.shared.outbox.answer(message);
+                }
             }
             if told {
                 self.shared.lenses.notify_one();

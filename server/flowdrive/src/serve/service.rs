@@ -26,6 +26,7 @@ use tower_lsp::jsonrpc::{Error, ErrorCode, Result};
 use tower_lsp::lsp_types::{MessageType, NumberOrString, WorkDoneProgressCancelParams};
 use tower_lsp::{Client, ClientSocket, LspService};
 
+use super::answer::Answer;
 use super::backend::Backend;
 use super::drives::{Drives, Wishes, defect};
 use super::folders::Folders;
@@ -80,43 +81,30 @@ struct Session {
     implied: bool,
 }
 
-macro_rules! methods {
-    ($($handler:ident = $name:ident,)*) => {
-        /// Every method of ours, in the order of the documentation.
-        pub(crate) const METHODS: &[&str] = &[$($name),*];
-
-        impl Service {
-            $(async fn $handler(&self, params: Value) -> Result<Value> { self.answer($name, params).await })*
-
-            /// The service behind tower-lsp's routing, and the way to the client.
-            pub(crate) fn build(make: impl FnOnce(Client) -> Self) -> (LspService<Self>, ClientSocket) {
-                LspService::build(make)
-                    $(.custom_method($name, Self::$handler))*
-                    .custom_method("window/workDoneProgress/cancel", Self::on_progress_cancel)
-                    .finish()
-            }
-        }
-    };
-}
-
-methods! {
-    on_drive = DRIVE,
-    on_preview = PREVIEW,
-    on_resume = RESUME,
-    on_resolve_feedback = RESOLVE_FEEDBACK,
-    on_stop = STOP,
-    on_list_runs = LIST_RUNS,
-    on_show_run = SHOW_RUN,
-    on_list_feedback = LIST_FEEDBACK,
-    on_list_workflows = LIST_WORKFLOWS,
-    on_verify_run = VERIFY_RUN,
-    on_prune_runs = PRUNE_RUNS,
-    on_doctor = DOCTOR,
-    on_list_agents = LIST_AGENTS,
-    on_server_info = SERVER_INFO,
-}
+/// Every method of ours, in the order of the documentation.
+pub(crate) const METHODS: &[&str] = &[
+    DRIVE,
+    PREVIEW,
+    RESUME,
+    RESOLVE_FEEDBACK,
+    STOP,
+    LIST_RUNS,
+    SHOW_RUN,
+    LIST_FEEDBACK,
+    LIST_WORKFLOWS,
+    VERIFY_RUN,
+    PRUNE_RUNS,
+    DOCTOR,
+    LIST_AGENTS,
+    SERVER_INFO,
+];
 
 impl Service {
+    /// The service behind tower-lsp's routing of the Language Server Protocol's methods, and the way to the client.
+    pub(crate) fn build(make: impl FnOnce(Client) -> Self) -> (LspService<Self>, ClientSocket) {
+        LspService::build(make).custom_method("window/workDoneProgress/cancel", Self::on_progress_cancel).finish()
+    }
+
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         broken_config: Option<EngineError>,
@@ -158,13 +146,12 @@ impl Service {
     ///
     /// # Errors
     /// As the engine says; "invalid params"; "method not found"; "internal error" when the handler panics.
-    pub(crate) async fn answer(&self, method: &str, params: Value) -> Result<Value> {
-        // Caught here so that tower-lsp's table of pending requests is left in order.
+    pub(crate) async fn answer(&self, method: &str, params: Value) -> Result<Answer> {
         let work = AssertUnwindSafe(Box::pin(self.route(method, params))).catch_unwind();
         work.await.unwrap_or_else(|_| Err(defect(method)))
     }
 
-    async fn route(&self, method: &str, params: Value) -> Result<Value> {
+    async fn route(&self, method: &str, params: Value) -> Result<Answer> {
         /// Reads the params, fills in the workspace, asks the engine.
         macro_rules! ask {
             ($params:ty, $call:ident) => {{
@@ -217,7 +204,7 @@ impl Service {
         result
     }
 
-    async fn resolve_feedback(&self, mut params: ResolveFeedbackParams) -> Result<Value> {
+    async fn resolve_feedback(&self, mut params: ResolveFeedbackParams) -> Result<Answer> {
         params.workspace = self.workspace(RESOLVE_FEEDBACK, params.workspace, Some(&params.run_id))?;
         let shown = params.workspace.clone().map(|workspace| (workspace, params.run_id.clone()));
         let wishes = self.session().wishes.clone();
@@ -237,7 +224,7 @@ impl Service {
         });
     }
 
-    async fn drive(&self, mut params: DriveParams) -> Result<Value> {
+    async fn drive(&self, mut params: DriveParams) -> Result<Answer> {
         // With a workflow, the run is a new one, and in no folder yet.
         let run = params.run_id.clone().filter(|_| params.workflow.is_none());
         params.workspace = self.workspace(DRIVE, params.workspace, run.as_ref())?;
@@ -285,9 +272,9 @@ impl Service {
     }
 }
 
-fn encoded<T: Serialize>(method: &str, answer: std::result::Result<T, EngineError>) -> Result<Value> {
+fn encoded<T: Serialize>(method: &str, answer: std::result::Result<T, EngineError>) -> Result<Answer> {
     let answer = answer.map_err(|error| fault::from_engine(&error))?;
-    serde_json::to_value(answer).map_err(|_| defect(method))
+    Answer::of(method, &answer)
 }
 
 /// The run that params name, if they name one.

@@ -53,7 +53,7 @@ pub fn client_events(event: &JournalEvent, state: &RunState, report_path: &str) 
                 source: *source,
                 summary: result.summary.chars().take(300).collect(),
                 findings: u32::try_from(result.findings.len()).unwrap_or(u32::MAX),
-                usage: result.usage.clone(),
+                usage: result.usage.as_deref().cloned(),
             })
             .into_iter()
             .collect(),

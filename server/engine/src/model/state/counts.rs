@@ -39,7 +39,7 @@ impl Counts {
 
     /// Counts an attempt's outcome.
     pub(super) fn count_outcome(&mut self, agent: &AgentName, outcome: &Outcome) {
-        let tokens = outcome.report.usage.as_ref().map_or(0, Usage::spent);
+        let tokens = outcome.report.usage.as_deref().map_or(0, Usage::spent);
         self.tokens = self.tokens.saturating_add(tokens);
         // A sub-workflow's tokens are those of other agents.
         if tokens > 0 && matches!(outcome.handle, HandleKind::Process | HandleKind::Endpoint) {

@@ -27,7 +27,7 @@ pub struct TaskState {
     /// Transient faults in a row.
     pub transient: u32,
     /// Its attempts, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::model::exact::list")]
     pub attempts: Vec<Attempt>,
     /// What the next attempt is told besides the prompt: what was refused, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,7 +136,7 @@ impl Attempt {
     /// Tokens it spent, as far as reported.
     #[must_use]
     pub fn tokens(&self) -> u64 {
-        let usage = self.outcome.as_ref().and_then(|outcome| outcome.report.usage.as_ref());
+        let usage = self.outcome.as_ref().and_then(|outcome| outcome.report.usage.as_deref());
         usage.map_or(0, Usage::spent)
     }
 }

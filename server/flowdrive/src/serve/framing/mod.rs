@@ -148,6 +148,9 @@ pub(crate) fn encode(framing: Framing, body: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Room that a buffer keeps once it is empty, in bytes.
+const MOST_KEPT: usize = 64 * 1024;
+
 /// A queue of bytes that is read from the front at a constant cost per byte.
 #[derive(Debug, Default)]
 struct Buffer {
@@ -179,10 +182,8 @@ impl Buffer {
         if self.start == self.bytes.len() {
             self.bytes.clear();
             self.start = 0;
-            // A buffer that once held a huge message does not stay huge.
-            if self.bytes.capacity() > 1024 * 1024 {
-                self.bytes = Vec::new();
-            }
+            // A buffer that once held a large message does not stay large.
+            self.bytes.shrink_to(MOST_KEPT);
         }
     }
 

@@ -84,7 +84,7 @@ impl Service {
 
     /// What a drive would do, as a message for the user and as the answer.
     async fn show_preview(&self, argument: Value) -> Result<Value> {
-        let answer = self.answer(PREVIEW, argument).await?;
+        let answer = self.answer(PREVIEW, argument).await?.to_value();
         let text = match answer["blockers"].as_array().filter(|blockers| !blockers.is_empty()) {
             Some(blockers) => {
                 let blockers: Vec<&str> = blockers.iter().filter_map(Value::as_str).collect();
@@ -262,6 +262,6 @@ impl LanguageServer for Service {
                 NumberOrString::String(text) => text.into(),
             });
         }
-        self.answer(method, argument).await.map(Some)
+        self.answer(method, argument).await.map(|answer| Some(answer.to_value()))
     }
 }
