@@ -366,7 +366,8 @@ async fn ids_are_given_back_as_they_came_or_refused() {
 /// that does not is stopped. With `--finish-on-eof` it is driven to its end.
 #[tokio::test]
 async fn a_drive_whose_client_closed_its_end_is_answered_truthfully() {
-    for finish in [false, true] {
+    // Where the end of the input meets the drive differs from time to time: before it began, while it is made ready, after.
+    for finish in [false, true, false, false, false, false, false, false] {
         let ws = TestWorkspace::new();
         let builder = Server::builder(&ws, Framing::Ndjson).without_handshake();
         let mut server = if finish { builder.arg("--finish-on-eof") } else { builder }.start().await;

@@ -4,7 +4,7 @@ mod reading;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, PoisonError, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
 use flowdrive_protocol::config::Config;
@@ -73,8 +73,6 @@ struct Shared {
     delegator: Delegator,
     drives: Arc<Drives>,
     readings: Readings,
-    /// Why no drive is started any more.
-    closing: OnceLock<String>,
 }
 
 impl Engine {
@@ -108,7 +106,6 @@ impl Engine {
                 delegator,
                 drives: Arc::default(),
                 readings: Readings::default(),
-                closing: OnceLock::new(),
             }),
         })
     }
@@ -148,7 +145,7 @@ impl Engine {
         sink: Arc<dyn EventSink>,
         runtime: tokio::runtime::Handle,
     ) -> Result<Drive, EngineError> {
-        if let Some(by) = self.shared.closing.get() {
+        if let Some(by) = &self.shared.drives.closing() {
             let message = format!("the server is ending ({by}) and starts nothing new: the run was not driven");
             return Err(EngineError::new(ErrorKind::ShuttingDown, message, how_to_ask_again(by)));
         }
@@ -317,16 +314,19 @@ impl Engine {
     /// Stops every drive and returns when their agents are gone and their state is on disk, or at the deadline. No
     /// drive can be started afterwards. Returns how many there were.
     pub async fn shutdown(&self, mode: StopMode, by: &str, deadline: Duration) -> usize {
-        self.shared.closing.get_or_init(|| by.to_owned());
-        let drives = self.shared.drives.all();
-        drives.iter().for_each(|drive| drive.stop(mode, by));
+        let drives = self.shared.drives.close(mode, by);
         let all = async {
             if mode == StopMode::Now {
                 self.shared.delegator.shutdown(deadline).await;
             }
-            for drive in &drives {
-                // How each drive ended is told by its own events.
-                let _ = drive.finished().await;
+            let mut left = drives.clone();
+            while !left.is_empty() {
+                for drive in &left {
+                    // How each drive ended is told by its own events.
+                    let _ = drive.finished().await;
+                }
+                // Those that were being made ready.
+                left = self.shared.drives.all();
             }
         };
         if tokio::time::timeout(deadline, all).await.is_err() {

@@ -52,23 +52,47 @@ pub(super) fn died(run: &RunId) -> EngineError {
     ))
 }
 
-/// The drives under way in this process, by run folder.
+/// The drives under way in this process.
 #[derive(Default)]
-pub(crate) struct Drives(Mutex<HashMap<PathBuf, Drive>>);
+pub(crate) struct Drives(Mutex<Live>);
+
+#[derive(Default)]
+struct Live {
+    /// By run folder.
+    drives: HashMap<PathBuf, Drive>,
+    /// How all of them are to end, and who said so first, once the process ends.
+    closing: Option<(StopMode, String)>,
+}
 
 impl Drives {
-    fn map(&self) -> MutexGuard<'_, HashMap<PathBuf, Drive>> {
+    fn live(&self) -> MutexGuard<'_, Live> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The one that drives the run of this folder.
     pub(crate) fn get(&self, folder: &Path) -> Option<Drive> {
-        self.map().get(folder).cloned()
+        self.live().drives.get(folder).cloned()
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Drive> {
-        self.map().values().cloned().collect()
+        self.live().drives.values().cloned().collect()
+    }
+
+    /// Who said that all drives are to end, once somebody did.
+    pub(crate) fn closing(&self) -> Option<String> {
+        self.live().closing.as_ref().map(|(_, by)| by.clone())
+    }
+
+    /// Stops all of them, and each that is launched from now on. Gives those that there were.
+    pub(crate) fn close(&self, mode: StopMode, by: &str) -> Vec<Drive> {
+        let mut live = self.live();
+        let first = live.closing.take().map_or_else(|| by.to_owned(), |(_, first)| first);
+        live.closing = Some((mode, first));
+        let drives: Vec<Drive> = live.drives.values().cloned().collect();
+        drop(live);
+        drives.iter().for_each(|drive| drive.stop(mode, by));
+        drives
     }
 
     /// Starts a drive on a thread of its own.
@@ -78,21 +102,27 @@ impl Drives {
         let (end, ended) = watch::channel(None);
         let drive = Drive { run_id: run_id.clone(), sender: job.sender.clone(), state: job.record.shared(), ended };
         let driver = Driver::new(job);
-        self.map().insert(key.clone(), drive.clone());
+        let mut live = self.live();
+        live.drives.insert(key.clone(), drive.clone());
+        // It was asked for before the process began to end, and was being made ready meanwhile.
+        if let Some((mode, by)) = &live.closing {
+            drive.stop(*mode, by);
+        }
+        drop(live);
         let spawned = std::thread::Builder::new().name("drive".to_owned()).spawn({
             let (drives, key) = (Arc::clone(self), key.clone());
             move || {
                 // The driver sees to its own panics; this is for one while it did.
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.run()));
                 // Forgotten before its end is told: who hears of the end may drive the run again at once.
-                drives.map().remove(&key);
+                drives.live().drives.remove(&key);
                 end.send_replace(Some(outcome.unwrap_or_else(|_| Err(died(&run_id))).map(Arc::new)));
             }
         });
         match spawned {
             Ok(_) => Ok(drive),
             Err(fault) => {
-                self.map().remove(&key);
+                self.live().drives.remove(&key);
                 Err(EngineError::internal(format!("no thread can be started for the drive: {fault}")))
             }
         }
