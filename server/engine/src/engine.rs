@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::config::{self, Agents, Layers};
 use crate::delegate::{Delegator, DelegatorOptions};
-use crate::drive::{Drive, Drives, Job, Message};
+use crate::drive::{Begun, Drive, Drives, Job, Message, on_own_thread};
 use crate::model::journal::DriveSettings;
 use crate::readings::Readings;
 use crate::record::Record;
@@ -136,7 +136,17 @@ impl Engine {
     pub async fn drive(&self, params: DriveParams, sink: Arc<dyn EventSink>) -> Result<Drive, EngineError> {
         let engine = self.clone();
         let runtime = tokio::runtime::Handle::current();
-        blocking(move || engine.start(params, sink, runtime)).await
+        let (tell, told) = oneshot::channel();
+        // Made ready by the thread that is to drive it: what is let go of after the planning of a large run is then room for
+        // the drive.
+        on_own_thread(move || match engine.start(params, sink, runtime) {
+            Ok((drive, begun)) => {
+                let _ = tell.send(Ok(drive));
+                begun.conduct();
+            }
+            Err(fault) => drop(tell.send(Err(fault))),
+        })?;
+        told.await.unwrap_or_else(|_| Err(EngineError::internal("a drive could not be made ready: it panicked")))
     }
 
     fn start(
@@ -144,7 +154,7 @@ impl Engine {
         mut params: DriveParams,
         sink: Arc<dyn EventSink>,
         runtime: tokio::runtime::Handle,
-    ) -> Result<Drive, EngineError> {
+    ) -> Result<(Drive, Begun), EngineError> {
         if let Some(by) = &self.shared.drives.closing() {
             let message = format!("the server is ending ({by}) and starts nothing new: the run was not driven");
             return Err(EngineError::new(ErrorKind::ShuttingDown, message, how_to_ask_again(by)));
@@ -173,7 +183,7 @@ impl Engine {
         let before = record.state().settings.clone();
         let settings = if resumed { settings(&agents, &params, before.as_ref())? } else { fresh };
         let (sender, mailbox) = mpsc::channel();
-        self.shared.drives.launch(Job {
+        Ok(self.shared.drives.begin(Job {
             record,
             lock,
             workspace,
@@ -187,7 +197,7 @@ impl Engine {
             runtime,
             drives: Arc::clone(&self.shared.drives),
             lineage: Vec::new(),
-        })
+        }))
     }
 
     /// Closes a feedback record: through the run's drive when there is one here, else under the run's lock. `sink` is

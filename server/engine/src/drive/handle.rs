@@ -96,11 +96,22 @@ impl Drives {
     }
 
     /// Starts a drive on a thread of its own.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
     pub(crate) fn launch(self: &Arc<Self>, job: Job) -> Result<Drive, EngineError> {
+        let (drive, begun) = self.begin(job);
+        let key = begun.key.clone();
+        on_own_thread(move || begun.conduct()).inspect_err(|_| self.forget(&key))?;
+        Ok(drive)
+    }
+
+    /// Begins a drive, which is then to be conducted by this thread.
+    pub(crate) fn begin(self: &Arc<Self>, job: Job) -> (Drive, Begun) {
         let run_id = job.record.state().run_id.clone();
         let key = job.record.paths.dir.clone();
         let (end, ended) = watch::channel(None);
-        let drive = Drive { run_id: run_id.clone(), sender: job.sender.clone(), state: job.record.shared(), ended };
+        let drive = Drive { run_id, sender: job.sender.clone(), state: job.record.shared(), ended };
         let driver = Driver::new(job);
         let mut live = self.live();
         live.drives.insert(key.clone(), drive.clone());
@@ -109,22 +120,44 @@ impl Drives {
             drive.stop(*mode, by);
         }
         drop(live);
-        let spawned = std::thread::Builder::new().name("drive".to_owned()).spawn({
-            let (drives, key) = (Arc::clone(self), key.clone());
-            move || {
-                // The driver sees to its own panics; this is for one while it did.
-                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.run()));
-                // Forgotten before its end is told: who hears of the end may drive the run again at once.
-                drives.live().drives.remove(&key);
-                end.send_replace(Some(outcome.unwrap_or_else(|_| Err(died(&run_id))).map(Arc::new)));
-            }
-        });
-        match spawned {
-            Ok(_) => Ok(drive),
-            Err(fault) => {
-                self.live().drives.remove(&key);
-                Err(EngineError::internal(format!("no thread can be started for the drive: {fault}")))
-            }
-        }
+        let begun = Begun { driver, run_id: drive.run_id.clone(), drives: Arc::clone(self), key, end };
+        (drive, begun)
+    }
+
+    fn forget(&self, folder: &Path) {
+        self.live().drives.remove(folder);
+    }
+}
+
+/// A drive that has begun.
+#[must_use = "it waits to be conducted"]
+pub(crate) struct Begun {
+    driver: Driver,
+    run_id: RunId,
+    drives: Arc<Drives>,
+    key: PathBuf,
+    end: watch::Sender<Option<Ended>>,
+}
+
+impl Begun {
+    /// Drives to the end, and tells it.
+    pub(crate) fn conduct(self) {
+        let Self { driver, run_id, drives, key, end } = self;
+        // The driver sees to its own panics; this is for one while it did.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.run()));
+        // Forgotten before its end is told: who hears of the end may drive the run again at once.
+        drives.forget(&key);
+        end.send_replace(Some(outcome.unwrap_or_else(|_| Err(died(&run_id))).map(Arc::new)));
+    }
+}
+
+/// Has a thread do a drive's work.
+///
+/// # Errors
+/// When there is none to be had.
+pub(crate) fn on_own_thread(work: impl FnOnce() + Send + 'static) -> Result<(), EngineError> {
+    match std::thread::Builder::new().name("drive".to_owned()).spawn(work) {
+        Ok(_) => Ok(()),
+        Err(fault) => Err(EngineError::internal(format!("no thread can be started for the drive: {fault}"))),
     }
 }

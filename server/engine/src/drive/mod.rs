@@ -42,7 +42,7 @@ use prepare::{Capacity, Prepared};
 
 pub(crate) use child::child_run_id;
 pub use handle::Drive;
-pub(crate) use handle::Drives;
+pub(crate) use handle::{Begun, Drives, on_own_thread};
 pub(crate) use mailbox::Message;
 
 /// What a drive is made of.

@@ -12,7 +12,7 @@ use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::method;
 use futures::{FutureExt, Sink, SinkExt};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
@@ -28,6 +28,8 @@ use super::{answer, drives, fault, initialize};
 
 /// Requests in flight at once.
 pub(crate) const MAX_IN_FLIGHT: usize = 256;
+/// A message of so many bytes takes some milliseconds to be read.
+const LARGE: usize = 128 * 1024;
 /// Room beyond that for what ends things.
 const RESERVED: usize = 16;
 
@@ -125,7 +127,7 @@ impl Connection {
             }
         };
         tracing::trace!(message = %String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]), "received");
-        match message::read(&bytes) {
+        match taken_apart(bytes).await {
             Incoming::Single(message) => self.message(message, None).await,
             Incoming::Batch(_) if self.decoder.framing() == Some(Framing::Lsp) => {
                 let error = invalid_request("the Language Server Protocol has no batches");
@@ -287,6 +289,23 @@ impl Connection {
             Ok(work) => unwrapped(method, AssertUnwindSafe(work).catch_unwind().await),
             Err(panic) => unwrapped(method, Err(panic)),
         }
+    }
+}
+
+/// Reads a frame; a large one on a thread that is gone afterwards, which holds up nobody, and leaves what it took to others.
+async fn taken_apart(bytes: Vec<u8>) -> Incoming {
+    if bytes.len() < LARGE {
+        return message::read(&bytes);
+    }
+    let bytes = Arc::new(bytes);
+    let (tell, told) = oneshot::channel();
+    let copy = Arc::clone(&bytes);
+    let reader = std::thread::Builder::new().name("read".to_owned());
+    let started = reader.spawn(move || drop(tell.send(message::read(&copy))));
+    match (started, told.await) {
+        (Ok(_), Ok(incoming)) => incoming,
+        // There was no thread to be had.
+        _ => message::read(&bytes),
     }
 }
 
