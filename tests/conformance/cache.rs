@@ -181,8 +181,7 @@ async fn d87_result_file_that_is_lost_is_restored_and_later_tasks_are_still_foun
 async fn d88_kept_result_that_no_longer_holds_is_refused_and_the_agent_is_asked() {
     let ws = TestWorkspace::new();
     ws.write("notes.md", "one\n");
-    ws.configure(&config::config([("good", config::fixture(&ws, &["--cite", "notes.md:1"]))]));
-    let one = alone(task("map:a").needs_evidence());
+    let one = alone(task("map:a").set("artifacts", json!(["notes.md"])));
     drive(&ws, &one, incremental()).await;
     fs::remove_file(ws.path().join("notes.md")).unwrap();
     let parked = drive(&ws, &one, json!({ "incremental": true, "maxAttempts": 1 })).await;

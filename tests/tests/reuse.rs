@@ -78,6 +78,10 @@ async fn each_task_is_told_why_it_was_or_was_not_served_from_the_cache() {
     let server = Server::start(&ws, Framing::Ndjson).await;
     let (_, fourth, _) = drive(&server, "why?").await;
     assert_eq!(reason(&fourth, "map:a"), (CacheVerdict::Miss, "agent changed".to_owned()));
+    ws.write("src/lib.rs", "//! Another project.\npub mod store;\npub mod entry;\n");
+    let (before, fifth, _) = drive(&server, "why?").await;
+    assert_eq!(reason(&fifth, "map:a"), (CacheVerdict::Miss, "what it cites changed: src/lib.rs:1".to_owned()));
+    assert_eq!(before["map:a"], fifth["map:a"]);
     // Nothing is told where nothing was to be reused.
     let plain = server.drive(&document, json!({})).await;
     assert!(told(&server, &plain).is_empty());
@@ -106,7 +110,7 @@ async fn foretold(
 #[tokio::test]
 async fn what_a_preview_foretells_is_what_the_drive_does() {
     type Change = (&'static str, fn(&TestWorkspace, &mut Value, &mut Value, &mut String));
-    let changes: [Change; 15] = [
+    let changes: [Change; 18] = [
         ("nothing was kept", |_, _, _, _| {}),
         ("nothing", |_, _, _, _| {}),
         ("an input", |_, _, fields, _| fields["inputs"] = json!({ "question": "why?" })),
@@ -143,6 +147,16 @@ async fn what_a_preview_foretells_is_what_the_drive_does() {
         }),
         ("what it cites is back", |ws, _, _, _| {
             fs::rename(ws.path().join("src/old.rs"), ws.path().join("src/lib.rs")).unwrap();
+        }),
+        ("the lines that results cite", |ws, _, _, _| {
+            ws.write("src/lib.rs", "//! Other words.\npub mod other;\npub mod entry;\n");
+        }),
+        ("a line before them", |ws, _, _, _| {
+            ws.write("src/lib.rs", "//! One more.\n//! Other words.\npub mod other;\npub mod entry;\n");
+        }),
+        ("a line after them, and another file", |ws, _, _, _| {
+            ws.write("src/lib.rs", "//! One more.\n//! Other words.\npub mod other;\npub mod entry;\n// the end\n");
+            ws.write("src/entry.rs", "// other words\n");
         }),
         ("what was kept was damaged", |ws, _, _, _| {
             let damage = |folder: &std::path::Path| {
@@ -232,16 +246,13 @@ async fn past_a_loop_that_is_not_decided_nothing_is_foretold() {
 async fn a_result_that_was_refused_is_not_taken_again_and_that_is_told() {
     let ws = TestWorkspace::new();
     let server = Server::start(&ws, Framing::Ndjson).await;
-    let document = |evidence: bool| {
-        let task = task("map:a").set("requiresEvidence", evidence);
-        workflow(1, [phase("map", [task])])
-    };
+    let document = workflow(1, [phase("map", [task("map:a").set("artifacts", json!(["README.md"]))])]);
     ws.configure(&config::config([("a", config::fixture(&ws, &[]))]));
-    let first = server.drive(&document(false), json!({ "incremental": true })).await;
+    let first = server.drive(&document, json!({ "incremental": true })).await;
     assert_eq!(first.status, RunStatus::Complete);
-    // What it cites is gone.
-    fs::rename(ws.path().join("src/lib.rs"), ws.path().join("src/old.rs")).unwrap();
-    let second = server.drive(&document(true), json!({ "incremental": true, "maxAttempts": 2 })).await;
+    // What has to be there, and is not cited, is gone.
+    fs::rename(ws.path().join("README.md"), ws.path().join("OLD.md")).unwrap();
+    let second = server.drive(&document, json!({ "incremental": true, "maxAttempts": 2 })).await;
     let states: Vec<CacheState> = server
         .lifecycle(second.run_id.as_str())
         .into_iter()

@@ -9,6 +9,7 @@ mod fence;
 mod fields;
 pub mod files;
 mod finding;
+pub mod grounds;
 mod harvest;
 mod json;
 pub mod judge;

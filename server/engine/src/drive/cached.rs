@@ -10,7 +10,9 @@ use flowdrive_protocol::workflow::{Sandbox, SubWorkflow, Task, Workflow};
 use serde_json::{Value, json};
 
 use super::Driver;
+use super::judge::OnDisk;
 use crate::EngineError;
+use crate::accept::grounds;
 use crate::config::Agents;
 use crate::decide::cache::{self, CacheKey};
 use crate::delegate::Delegator;
@@ -18,9 +20,9 @@ use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::{DriveSettings, JournalEvent};
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::model::state::RunState;
-use crate::store::cache::TaskCache;
+use crate::store::cache::{Kept, TaskCache};
 use crate::store::canonical::sha256_hex;
-use crate::store::{replace_file, worker};
+use crate::store::{Workspace, replace_file, worker};
 use crate::workflow::{self, MAX_DEPTH};
 
 impl Driver {
@@ -42,7 +44,12 @@ impl Driver {
     }
 
     fn lookup(&self) -> Lookup<'_> {
-        Lookup { settings: &self.job.settings, agents: &self.job.agents, delegator: &self.job.delegator }
+        Lookup {
+            settings: &self.job.settings,
+            agents: &self.job.agents,
+            delegator: &self.job.delegator,
+            workspace: &self.job.workspace,
+        }
     }
 
     /// Takes an earlier run's result as this attempt's. Its dispatch is recorded; no agent starts.
@@ -71,9 +78,12 @@ impl Driver {
         let Ok(agent) = self.job.agents.get(&attempt.agent) else { return };
         let upstream = || cache::upstream(&state, task);
         let Some(Ok(key)) = self.lookup().key(&state, task, agent, upstream) else { return };
+        let Some(accepted) = &state.tasks[task].accepted else { return };
+        let cited = accepted.findings.iter().flat_map(|finding| &finding.evidence).chain(&accepted.evidence);
+        let stands_on = grounds::grounds(cited, &OnDisk(&self.job.workspace));
         let text = worker::read_result(&self.job.record.paths.worker(worker));
         if let Ok(Some(text)) = text
-            && let Err(fault) = cache_of(&state, task).keep(&key, &text)
+            && let Err(fault) = cache_of(&state, task).keep(&key, Kept { text, stands_on })
         {
             tracing::warn!(task = %state.tasks[task].id, %fault, "the result was not kept for later runs");
         }
@@ -98,6 +108,8 @@ pub(crate) struct Lookup<'a> {
     pub(crate) agents: &'a Agents,
     /// Says how each is called.
     pub(crate) delegator: &'a Delegator,
+    /// What results cite.
+    pub(crate) workspace: &'a Workspace,
 }
 
 impl Lookup<'_> {
@@ -116,10 +128,14 @@ impl Lookup<'_> {
         };
         let kept = cache_of(state, task);
         Some(match kept.find(&key) {
-            Some(text) => {
-                let reason = Some("nothing it depends on changed".to_owned());
-                (CacheState { state: CacheVerdict::Hit, reason, depends_on: None }, Some(text))
-            }
+            // With `resultCache` the workflow's author says what a result depends on.
+            Some(found) => match grounds::changed(&found.stands_on, &OnDisk(self.workspace)) {
+                Some(place) if self.settings.incremental => (miss(format!("what it cites changed: {place}")), None),
+                _ => {
+                    let reason = Some("nothing it depends on changed".to_owned());
+                    (CacheState { state: CacheVerdict::Hit, reason, depends_on: None }, Some(found.text))
+                }
+            },
             None => match kept.newest() {
                 Some(newest) => (miss(cache::difference(&key, &newest)), None),
                 None => (miss("no result was kept yet".to_owned()), None),

@@ -60,8 +60,7 @@ impl Engine {
                     Ok(view::preview::preview(
                         &state,
                         false,
-                        Lookup { settings: &fresh, agents: &agents, delegator },
-                        &workspace,
+                        Lookup { settings: &fresh, agents: &agents, delegator, workspace: &workspace },
                         None,
                         range,
                     ))
@@ -74,8 +73,7 @@ impl Engine {
                         Ok(view::preview::preview(
                             state,
                             true,
-                            Lookup { settings: &settings, agents: &agents, delegator },
-                            &workspace,
+                            Lookup { settings: &settings, agents: &agents, delegator, workspace: &workspace },
                             driver,
                             range,
                         ))

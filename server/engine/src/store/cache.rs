@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::canonical::sha256_hex;
 use super::workspace::is_own_dir;
 use super::{StoreError, atomic, safe_name};
+use crate::accept::grounds::Ground;
 use crate::decide::cache::CacheKey;
 
 /// Longest result taken from the cache, in bytes.
@@ -25,6 +26,17 @@ const MAX_BYTES: u64 = 32 * 1024 * 1024;
 struct Entry {
     key: CacheKey,
     result_digest: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stands_on: Vec<Ground>,
+}
+
+/// A result that was kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its text.
+    pub text: String,
+    /// What it stood on when it was accepted.
+    pub stands_on: Vec<Ground>,
 }
 
 /// Where the results of one task are kept.
@@ -55,7 +67,7 @@ impl TaskCache {
 
     /// The result kept under a key. None when there is none, or it is not what was kept.
     #[must_use]
-    pub fn find(&self, key: &CacheKey) -> Option<String> {
+    pub fn find(&self, key: &CacheKey) -> Option<Kept> {
         let entry: Entry = serde_json::from_slice(&read_plain(&self.file(key, "json"))?).ok()?;
         let text = String::from_utf8(read_plain(&self.file(key, "md"))?).ok()?;
         let whole = entry.key == *key && sha256_hex(&text) == entry.result_digest;
@@ -64,7 +76,7 @@ impl TaskCache {
             let touched = fs::File::options().write(true).open(self.file(key, "md"));
             let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
         }
-        whole.then_some(text)
+        whole.then_some(Kept { text, stands_on: entry.stands_on })
     }
 
     /// The key of the newest result kept of this task.
@@ -86,14 +98,15 @@ impl TaskCache {
     ///
     /// # Errors
     /// What the disk refuses. A run does not depend on its results being kept.
-    pub fn keep(&self, key: &CacheKey, text: &str) -> Result<(), StoreError> {
+    pub fn keep(&self, key: &CacheKey, kept: Kept) -> Result<(), StoreError> {
         // Level by level, so that a link planted in the place of one is refused.
         let mut folder = self.workspace.clone();
         for level in &self.levels {
             folder.push(level);
             atomic::ensure_dir(&folder).map_err(StoreError::of_workspace)?;
         }
-        let entry = Entry { key: key.clone(), result_digest: sha256_hex(text) };
+        let Kept { text, stands_on } = kept;
+        let entry = Entry { key: key.clone(), result_digest: sha256_hex(&text), stands_on };
         let json = serde_json::to_vec(&entry).map_err(|source| StoreError::Encode { what: "a cache entry", source })?;
         // The result first: an entry never names one that is not there.
         atomic::replace(&self.file(key, "md"), text.as_bytes(), false)?;
@@ -194,6 +207,11 @@ mod tests {
         CacheKey { digest: sha256_hex(prompt), parts }
     }
 
+    fn kept(text: &str) -> Kept {
+        let ground = Ground { path: "a".to_owned(), lines: Some((1, 2)), digest: sha256_hex("a") };
+        Kept { text: text.to_owned(), stands_on: vec![ground] }
+    }
+
     #[test]
     fn what_is_of_no_more_use_goes_and_what_was_used_since_stays() {
         let folder = tempfile::tempdir().unwrap();
@@ -205,7 +223,7 @@ mod tests {
         };
         assert_eq!(prune(folder.path(), at(5), false).unwrap(), (0, 0), "there is no cache yet");
         for (task, secs) in [("old", 10), ("young", 30), ("used", 10)] {
-            of(task).keep(&key(task), "text").unwrap();
+            of(task).keep(&key(task), kept("text")).unwrap();
             age(of(task).file(&key(task), "md"), secs);
             age(of(task).file(&key(task), "json"), secs);
         }
@@ -229,8 +247,8 @@ mod tests {
         let cache = TaskCache::of(folder.path(), &workflow, &task);
         assert_eq!(cache.find(&key("a")), None);
         assert_eq!(cache.newest(), None);
-        cache.keep(&key("a"), "the result").unwrap();
-        assert_eq!(cache.find(&key("a")).as_deref(), Some("the result"));
+        cache.keep(&key("a"), kept("the result")).unwrap();
+        assert_eq!(cache.find(&key("a")), Some(kept("the result")));
         assert_eq!(cache.find(&key("b")), None);
         assert_eq!(cache.newest(), Some(key("a")));
         assert_eq!(crate::decide::cache::difference(&key("b"), &key("a")), "prompt changed");

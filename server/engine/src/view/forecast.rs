@@ -11,7 +11,6 @@ use crate::decide::cache::{digested, unknown_before};
 use crate::drive::cached::{Lookup, refused_before};
 use crate::drive::judge::weigh;
 use crate::model::state::RunState;
-use crate::store::Workspace;
 use crate::store::canonical::sha256_hex;
 
 /// The first task or phase of a run whose result cannot be told.
@@ -21,7 +20,6 @@ type Unknown = String;
 pub(super) struct Forecast<'a> {
     state: &'a RunState,
     lookup: Lookup<'a>,
-    workspace: &'a Workspace,
     /// Phases whose results are in `known`.
     reached: usize,
     /// Places and digests of the results of those phases, or what is not known.
@@ -31,8 +29,8 @@ pub(super) struct Forecast<'a> {
 }
 
 impl<'a> Forecast<'a> {
-    pub(super) const fn new(state: &'a RunState, lookup: Lookup<'a>, workspace: &'a Workspace) -> Self {
-        Self { state, lookup, workspace, reached: 0, known: Ok(Vec::new()), part: None }
+    pub(super) const fn new(state: &'a RunState, lookup: Lookup<'a>) -> Self {
+        Self { state, lookup, reached: 0, known: Ok(Vec::new()), part: None }
     }
 
     /// What a drive would tell of a task of the given phase. None for a task whose result is not to be reused.
@@ -59,7 +57,7 @@ impl<'a> Forecast<'a> {
             return Some((refused_before(), None));
         }
         let Some(text) = text else { return Some((CacheState { depends_on, ..told }, None)) };
-        match weigh(&text, &state.tasks[task].id, state.spec(task), None, self.workspace) {
+        match weigh(&text, &state.tasks[task].id, state.spec(task), None, lookup.workspace) {
             Ok(_) => Some((told, Some(text))),
             Err(refusal) => {
                 let reason = Some(format!("what was kept would be refused: {}", refusal.message));

@@ -16,7 +16,6 @@ use crate::decide::{budget, looping};
 use crate::delegate::Usable;
 use crate::drive::cached::{Lookup, Nested};
 use crate::model::state::{PhaseState, RunState};
-use crate::store::Workspace;
 use crate::workflow;
 
 /// Previews a run, or one that would be planned. `driver` names the process that drives it now, if any. Of the plan's
@@ -26,11 +25,10 @@ pub(crate) fn preview(
     state: &RunState,
     planned: bool,
     lookup: Lookup<'_>,
-    workspace: &Workspace,
     driver: Option<String>,
     (offset, limit): (usize, usize),
 ) -> DrivePreview {
-    let Lookup { settings, agents, delegator } = lookup;
+    let Lookup { settings, agents, delegator, workspace } = lookup;
     let usable = Usable::new(delegator.clone());
     let agent_of = |place: usize| state.spec(place).agent.as_ref().unwrap_or(&settings.agent);
     let unusable = |name: &AgentName| match agents.get(name) {
@@ -84,7 +82,7 @@ pub(crate) fn preview(
     };
     // Redacting a command line costs more than all else here, and most tasks share theirs.
     let mut described: BTreeMap<(AgentName, Option<String>, &'static str), String> = BTreeMap::new();
-    let mut forecast = Forecast::new(state, lookup, workspace);
+    let mut forecast = Forecast::new(state, lookup);
     // Many tasks may name the same one.
     let mut nested: BTreeMap<&str, Result<PlannedSubWorkflow, String>> = BTreeMap::new();
     let mut planned_task = |phase: usize, place: &usize| {

@@ -1,0 +1,145 @@
+//! What a result stood on when it was accepted: the lines it cites, and the files it cites without lines. A result is only
+//! taken again where all of that still says the same.
+//!
+//! Must not: read a file but through the trait that the caller implements.
+
+use std::collections::{BTreeSet, HashMap};
+
+use flowdrive_protocol::outcome::{Evidence, EvidenceKind};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::files::{FileLookup, Files, Lines};
+
+/// A place in the workspace, and what was there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ground {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// Its lines, from 1, first and last; the whole file without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<(u32, u32)>,
+    /// SHA-256 of them.
+    pub digest: String,
+}
+
+/// What a result with this evidence stands on. A file that cannot be read now is left out, and so is one that is not text.
+#[must_use]
+pub fn grounds<'e>(evidence: impl IntoIterator<Item = &'e Evidence>, files: &dyn Files) -> Vec<Ground> {
+    let mut texts = Texts { files, read: HashMap::new() };
+    let cited = evidence.into_iter().filter(|evidence| evidence.kind == EvidenceKind::File);
+    let found: BTreeSet<Ground> = cited
+        .filter_map(|evidence| {
+            let path = evidence.path.clone()?;
+            let lines = evidence.line.map(|first| (first, evidence.end_line.unwrap_or(first)));
+            let digest = match (lines, &evidence.digest) {
+                (Some(_), Some(digest)) => digest.clone(),
+                _ => texts.digest(&path, lines)?,
+            };
+            Some(Ground { path, lines, digest })
+        })
+        .collect();
+    found.into_iter().collect()
+}
+
+/// The first place that says something else now, as it would be cited.
+#[must_use]
+pub fn changed(grounds: &[Ground], files: &dyn Files) -> Option<String> {
+    let mut texts = Texts { files, read: HashMap::new() };
+    let other =
+        grounds.iter().find(|ground| texts.digest(&ground.path, ground.lines).as_ref() != Some(&ground.digest))?;
+    Some(match other.lines {
+        Some((first, last)) if last > first => format!("{}:{first}-{last}", other.path),
+        Some((first, _)) => format!("{}:{first}", other.path),
+        None => other.path.clone(),
+    })
+}
+
+/// Texts that were read, each once, with the digest of the whole.
+struct Texts<'f> {
+    files: &'f dyn Files,
+    read: HashMap<String, Option<(Lines, String)>>,
+}
+
+impl Texts<'_> {
+    fn digest(&mut self, path: &str, lines: Option<(u32, u32)>) -> Option<String> {
+        if !self.read.contains_key(path) {
+            let text = match self.files.read(path) {
+                FileLookup::Text(text) => {
+                    let whole = format!("sha256:{}", hex(&Sha256::digest(&text)));
+                    Some((Lines::of(text), whole))
+                }
+                _ => None,
+            };
+            self.read.insert(path.to_owned(), text);
+        }
+        let (text, whole) = self.read.get(path)?.as_ref()?;
+        match lines {
+            Some(span) => text.cite(span).map(|(digest, _)| digest),
+            None => Some(whole.clone()),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Tree(HashMap<&'static str, FileLookup>);
+
+    impl Files for Tree {
+        fn read(&self, path: &str) -> FileLookup {
+            self.0.get(path).cloned().unwrap_or(FileLookup::Missing)
+        }
+    }
+
+    fn tree(a: &str, b: &str) -> Tree {
+        let text = |text: &str| FileLookup::Text(text.to_owned());
+        Tree(HashMap::from([("a", text(a)), ("b", text(b)), ("image", FileLookup::Binary)]))
+    }
+
+    fn cited(path: &str, line: Option<u32>, end_line: Option<u32>, of: &Tree) -> Evidence {
+        let span = line.map(|first| (first, end_line.unwrap_or(first)));
+        let digest = match (of.read(path), span) {
+            (FileLookup::Text(text), Some(span)) => Lines::of(text).cite(span).map(|(digest, _)| digest),
+            _ => None,
+        };
+        let (locator, path, text) = (String::new(), Some(path.to_owned()), None);
+        Evidence { locator, kind: EvidenceKind::File, path, line, end_line, digest, text }
+    }
+
+    #[test]
+    fn a_result_stands_while_all_that_it_cites_says_the_same() {
+        let before = tree("one\ntwo\nthree\n", "whole\n");
+        let evidence = [
+            cited("a", Some(2), None, &before),
+            cited("a", Some(2), None, &before),
+            cited("a", Some(1), Some(2), &before),
+            cited("b", None, None, &before),
+            cited("image", None, None, &before),
+            cited("gone", None, None, &before),
+        ];
+        let stands_on = grounds(&evidence, &before);
+        assert_eq!(stands_on.len(), 3, "each place once, and what is no text not at all: {stands_on:?}");
+        for (a, b, expected) in [
+            ("one\ntwo\nthree\n", "whole\n", None),
+            ("one\r\ntwo\r\nother\r\nmore\n", "whole\n", None),
+            ("one\nother\nthree\n", "whole\n", Some("a:1-2")),
+            ("new\none\ntwo\n", "whole\n", Some("a:1-2")),
+            ("other\ntwo\n", "whole\n", Some("a:1-2")),
+            ("one\n", "whole\n", Some("a:1-2")),
+            ("one\ntwo\n", "whole\nand more\n", Some("b")),
+        ] {
+            assert_eq!(changed(&stands_on, &tree(a, b)).as_deref(), expected, "{a:?} {b:?}");
+        }
+        let single = grounds(&evidence[..1], &before);
+        assert_eq!(changed(&single, &tree("one\nx\n", "")).as_deref(), Some("a:2"));
+        assert_eq!(changed(&single, &Tree(HashMap::new())).as_deref(), Some("a:2"), "the file is gone");
+        assert_eq!(changed(&[], &Tree(HashMap::new())), None);
+    }
+}
