@@ -258,28 +258,50 @@ async fn results_that_a_power_cut_took_are_named_by_verify_and_restored_by_a_res
     server.finish().await;
 }
 
+/// Processes that agents of tasks had started.
+fn lingering(ws: &TestWorkspace, task: &str) -> usize {
+    let left = census::processes(ws.root(), &[]);
+    left.iter().filter(|process| process.command.contains("--linger") && process.command.contains(task)).count()
+}
+
+#[tokio::test]
+async fn the_first_drive_of_another_server_ends_what_a_killed_one_left_of_any_run() {
+    let ws = TestWorkspace::new();
+    let gated = config::fixture(&ws, &["--gate", &ws.beside("gate"), "--fork", "2", "--ignore-term"]);
+    ws.configure(&config::config([("gated", gated)]));
+    let mut server = Server::start(&ws, Framing::Lsp).await;
+    let (_, run) = server.start_drive(&workflow(2, [phase("map", [task("map:a"), task("map:b")])]), json!({})).await;
+    wait::until("the agents to have started others", || (lingering(&ws, "map_") >= 4).then_some(())).await;
+    server.kill().await;
+
+    let other = Server::start(&ws, Framing::Ndjson).await;
+    let (request, _) = other.start_drive(&workflow(1, [phase("own", [task("own:c")])]), json!({})).await;
+    wait::until("what was left to be gone", || (lingering(&ws, "map_") == 0).then_some(())).await;
+    wait::until("the log to name it", || other.log().contains("a dead server left behind").then_some(())).await;
+    wait::until("its own agent to have started others", || (lingering(&ws, "own_c") >= 2).then_some(())).await;
+    ws.open_gate("gate");
+    let result: DriveResult = other.result(request).await;
+    assert_eq!(result.status, RunStatus::Complete);
+    let result: DriveResult = other.ok("resume", other.here(json!({ "runId": run }))).await;
+    assert_eq!(result.status, RunStatus::Complete, "{result:#?}");
+    other.finish().await;
+}
+
 #[tokio::test]
 async fn doctor_finds_and_ends_what_a_killed_server_left_and_leaves_driven_runs_alone() {
     let ws = TestWorkspace::new();
     let gated = config::fixture(&ws, &["--gate", &ws.beside("gate"), "--fork", "2", "--ignore-term"]);
     ws.configure(&config::config([("gated", gated)]));
+    // Another run is being driven all the while: its agents are nobody's to end.
+    let driver = Server::start(&ws, Framing::Ndjson).await;
+    let (request, _) = driver.start_drive(&workflow(1, [phase("own", [task("own:c")])]), json!({})).await;
+    wait::until("its agent to have started others", || (lingering(&ws, "own_c") >= 2).then_some(())).await;
     let document = workflow(2, [phase("map", [task("map:a"), task("map:b")])]);
     let mut server = Server::start(&ws, Framing::Lsp).await;
     let (_, run) = server.start_drive(&document, json!({})).await;
-    let lingering = |ws: &TestWorkspace| {
-        let left = census::processes(ws.root(), &[]);
-        left.iter().filter(|process| process.command.contains("--linger")).count()
-    };
-    wait::until("the agents to have started others", || (lingering(&ws) >= 4).then_some(())).await;
+    wait::until("the agents to have started others", || (lingering(&ws, "map_") >= 4).then_some(())).await;
     server.kill().await;
-
-    // Another run is being driven meanwhile: its agents are nobody's to end.
-    let driver = Server::start(&ws, Framing::Ndjson).await;
-    let (request, _) = driver.start_drive(&workflow(1, [phase("own", [task("own:c")])]), json!({})).await;
-    wait::until("its agent to run", || ws.agent_runs().contains_key("own:c").then_some(())).await;
-    let left = census::processes(ws.root(), &[driver.pid()]);
-    let forked = left.iter().filter(|process| process.command.contains("--linger")).count();
-    assert!(forked > 2, "a killed server leaves what its agents had started: {left:#?}");
+    assert!(lingering(&ws, "map_") > 2, "a killed server leaves what its agents had started");
 
     let other = Server::start(&ws, Framing::Ndjson).await;
     let found: Value = other.ok("doctor", other.here(json!({}))).await;

@@ -15,7 +15,7 @@ use crate::EngineError;
 use crate::config::Agents;
 use crate::delegate::{Delegator, Found, SignIn};
 use crate::model::agent::{Agent, Target};
-use crate::orphans;
+use crate::orphans::{self, Among};
 use crate::store::{StoreError, Workspace};
 
 /// Makes all checks.
@@ -48,7 +48,7 @@ pub(crate) async fn examine(
         checks.push(check);
         checks.extend(runs.filter(|_| is_one).map(runs_check));
         if let Ok(workspace) = Workspace::open(Path::new(&named)) {
-            checks.push(left_behind(orphans::end_all(workspace, delegator).await));
+            checks.push(left_behind(orphans::end_all(workspace, Among::All, delegator).await));
         }
     }
     DoctorResult {

@@ -13,7 +13,8 @@ use flowdrive_protocol::method::{
 };
 use flowdrive_protocol::run::{DrivePreview, RunSummary, RunView, UnreadableRun, VerifyProblem};
 
-use super::{Engine, blocking, nothing_selected, open_workspace, settings};
+use super::driving::settings;
+use super::{Engine, blocking, nothing_selected, open_workspace};
 use crate::drive::cached::Lookup;
 use crate::model::journal::{JournalEvent, MAX_CARRIED};
 use crate::model::state::RunState;

@@ -176,6 +176,13 @@ pub fn is_locked(paths: &RunPaths) -> Option<LockHolder> {
     }
 }
 
+/// Whether whoever drove the run last died holding its lock, as far as the file tells: who lets go of it takes the text away.
+#[must_use]
+pub fn was_abandoned(paths: &RunPaths) -> bool {
+    std::fs::symlink_metadata(&paths.lock).is_ok_and(|meta| meta.is_file() && meta.len() > 0)
+        && is_locked(paths).is_none()
+}
+
 enum Attempt {
     Got,
     Refused,
