@@ -5,6 +5,7 @@
 use std::fs;
 
 use flowdrive_protocol::event::Event;
+use flowdrive_protocol::method::ListRunsResult;
 use flowdrive_protocol::run::{DrivePreview, DriveResult, NextAction, RunStatus, RunView};
 use flowdrive_tests::{Framing, Server, TestWorkspace, config, phase, sequential, task, workflow};
 use serde_json::json;
@@ -40,6 +41,9 @@ async fn a_spent_budget_warns_blocks_and_is_raised() {
     assert_eq!(warnings().collect::<Vec<_>>(), [(30, 30)], "20 of 30 is not most of it yet");
     let report = fs::read_to_string(&result.report_path).unwrap();
     assert!(report.contains("30 of a budget of 30"), "{report}");
+
+    let listed: ListRunsResult = server.ok("listRuns", server.here(json!({}))).await;
+    assert_eq!(listed.runs[0].next.as_deref(), Some(&*format!("flowdrive resume {run} --token-budget N")));
 
     // Without more, nothing starts. `preview` says so beforehand, and what a higher budget would change.
     let preview: DrivePreview = server.ok("preview", server.here(json!({ "runId": run }))).await;

@@ -4,7 +4,9 @@ mod drive;
 mod look;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::feedback::Resolution;
 use crate::ids::{FeedbackId, NodeId, RunId};
@@ -48,7 +50,7 @@ pub const SERVER_INFO: &str = "serverInfo";
 pub const PROGRESS: &str = "flowdrive/progress";
 
 /// Which workflow: `{ "id": ... }`, `{ "path": ... }` or `{ "inline": ... }`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WorkflowRef {
     /// A bundled workflow, or one under `.cw/workflows/` of the workspace.
@@ -56,7 +58,35 @@ pub enum WorkflowRef {
     /// A TOML or JSON file; relative to the workspace when not absolute.
     Path(String),
     /// The workflow itself. Its shape is that of the workflow schema; it is checked there, so that faults name the field.
-    Inline(serde_json::Value),
+    Inline(Value),
+}
+
+/// By hand, for the sake of those who get it wrong: a name or a document by itself is what one tries first.
+impl<'de> Deserialize<'de> for WorkflowRef {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let fault = |hint: &str| {
+            D::Error::custom(format!(r#"takes {{"id": NAME}}, {{"path": FILE}} or {{"inline": DOCUMENT}}{hint}"#))
+        };
+        let fields = match Value::deserialize(input)? {
+            Value::Object(fields) => fields,
+            Value::String(name) => {
+                return Err(fault(&format!(r#"; for the workflow of this name, {{"id": "{name}"}}"#)));
+            }
+            _ => return Err(fault("")),
+        };
+        if fields.contains_key("phases") {
+            return Err(fault(r#"; a document goes into "inline""#));
+        }
+        let mut fields = fields.into_iter();
+        match (fields.next(), fields.next()) {
+            (Some((key, Value::String(text))), None) if key == "id" => Ok(Self::Id(text)),
+            (Some((key, Value::String(text))), None) if key == "path" => Ok(Self::Path(text)),
+            (Some((key, document)), None) if key == "inline" => Ok(Self::Inline(document)),
+            (Some((key, _)), None) if matches!(&*key, "id" | "path") => Err(fault(&format!("; `{key}` takes a text"))),
+            (Some((key, _)), None) => Err(fault(&format!("; `{key}` is none of them"))),
+            _ => Err(fault(", one of them")),
+        }
+    }
 }
 
 /// Parameters of `resolveFeedback`.
@@ -90,4 +120,37 @@ pub struct ResolveFeedbackParams {
     /// For `retry`: what the task is told when it is tried again. For `tasked`: what the correction task says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guidance: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_workflow_is_named_or_given_and_who_gets_it_wrong_is_told_how() {
+        for (given, read) in [
+            (json!({ "id": "a" }), WorkflowRef::Id("a".to_owned())),
+            (json!({ "path": "a.toml" }), WorkflowRef::Path("a.toml".to_owned())),
+            (json!({ "inline": { "id": "a", "phases": [] } }), WorkflowRef::Inline(json!({ "id": "a", "phases": [] }))),
+            (json!({ "inline": 3 }), WorkflowRef::Inline(json!(3))),
+        ] {
+            assert_eq!(serde_json::from_value::<WorkflowRef>(given.clone()).unwrap(), read);
+            assert_eq!(serde_json::to_value(read).unwrap(), given);
+        }
+        for (given, told) in [
+            (json!("quick-survey"), r#"{"id": "quick-survey"}"#),
+            (json!({ "id": "a", "phases": [] }), r#"a document goes into "inline""#),
+            (json!({ "id": 3 }), "`id` takes a text"),
+            (json!({ "name": "a" }), "`name` is none of them"),
+            (json!({ "id": "a", "path": "b" }), "one of them"),
+            (json!({}), "one of them"),
+            (json!(null), r#"{"inline": DOCUMENT}"#),
+            (json!([1]), r#"{"path": FILE}"#),
+        ] {
+            let fault = serde_json::from_value::<WorkflowRef>(given.clone()).unwrap_err().to_string();
+            assert!(fault.contains(told), "{given}: {fault}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use flowdrive_protocol::SCHEMA_VERSION;
 use flowdrive_protocol::run::{RunStatus, Step, StepAction, StepStatus, StopMode};
 
+use super::budget;
 use super::next::End;
 use crate::model::state::RunState;
 
@@ -109,6 +110,8 @@ pub fn next_step(state: &RunState) -> Option<String> {
     let pending = state.planned() > state.completed() + state.parked();
     Some(if waits && !(pending && state.ended.is_none()) {
         format!("flowdrive feedback list {}", state.run_id)
+    } else if state.settings.as_ref().is_some_and(|settings| budget::exhausted(state, settings).is_some()) {
+        format!("flowdrive resume {} --token-budget N", state.run_id)
     } else {
         format!("flowdrive resume {}", state.run_id)
     })
