@@ -1,9 +1,9 @@
 //! Runs as clients see them: the result of a drive, a preview, and the views lists and trees are drawn from.
 
 mod agent;
+mod drive;
 mod preview;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorKind;
 use crate::event::{ProgressEvent, ResultSource};
-use crate::ids::{AgentName, CommitId, InputName, PhaseId, RunId, TaskId, WorkerId, WorkflowId};
+use crate::ids::{AgentName, InputName, PhaseId, RunId, TaskId, WorkerId, WorkflowId};
 use crate::outcome::{Finding, Usage};
 use crate::time::Timestamp;
 use crate::workflow::{InputSpec, PhaseMode};
 
 pub use agent::{AgentKind, AgentSummary};
+pub use drive::{DriveResult, Step, StepAction, StepStatus};
 pub use preview::{
     CacheState, CacheVerdict, DrivePreview, NextAction, PlannedLoop, PlannedPhase, PlannedSubWorkflow, PlannedTask,
 };
@@ -83,117 +84,6 @@ pub enum StopMode {
     Graceful,
     /// Agents are ended at once; their tasks go back to pending.
     Now,
-}
-
-/// The answer to `drive` and `resume`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DriveResult {
-    /// Version of this shape.
-    pub schema_version: u32,
-    /// The run.
-    pub run_id: RunId,
-    /// Its workflow.
-    pub workflow_id: WorkflowId,
-    /// How the run stands.
-    pub status: RunStatus,
-    /// What this drive did, in task order.
-    pub steps: Vec<Step>,
-    /// Tasks in the run when the drive began.
-    pub planned_workers: u32,
-    /// Tasks accepted.
-    pub completed_workers: u32,
-    /// Tasks parked.
-    pub parked_workers: u32,
-    /// The terminal commit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit_id: Option<CommitId>,
-    /// Where the report is.
-    pub report_path: String,
-    /// Where the snapshot of the state is.
-    pub state_path: String,
-    /// Whether every task that is left has an agent.
-    pub agent_configured: bool,
-    /// Why the drive ended, where there is something to say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Set when the drive ended because a stop was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<StopMode>,
-}
-
-/// One step of a drive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Step {
-    /// Version of this shape.
-    pub schema_version: u32,
-    /// What was done.
-    pub action: StepAction,
-    /// How it went.
-    pub status: StepStatus,
-    /// The run.
-    pub run_id: RunId,
-    /// The task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<TaskId>,
-    /// The attempt's folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worker_id: Option<WorkerId>,
-    /// The phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<PhaseId>,
-    /// `agent`, where an agent did it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend_id: Option<Cow<'static, str>>,
-    /// The attempt, from 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attempts: Option<u32>,
-    /// `process`, `endpoint`, `result-cache` or `sub-workflow`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handle_kind: Option<Cow<'static, str>>,
-    /// The model, as the agent reported it; `unreported` otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reported_model: Option<Cow<'static, str>>,
-    /// Why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-/// What a step did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum StepAction {
-    /// Recorded a task as started.
-    Dispatch,
-    /// Ran an agent.
-    Fulfill,
-    /// Accepted a result.
-    Accept,
-    /// Committed the run.
-    Commit,
-    /// Parked a task.
-    Park,
-    /// Found nothing that may be done.
-    Blocked,
-    /// Found nothing left to do.
-    Complete,
-}
-
-/// How a step went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum StepStatus {
-    /// Well.
-    Ok,
-    /// The task parked.
-    Parked,
-    /// The drive is blocked.
-    Blocked,
-    /// Badly; it is tried again.
-    Failed,
-    /// The run is complete.
-    Complete,
 }
 
 /// One line of a list of runs.
