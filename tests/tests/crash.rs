@@ -213,6 +213,33 @@ async fn verify_names_the_line_that_was_changed_and_nobody_drives_on_over_it() {
 }
 
 #[tokio::test]
+async fn a_run_is_not_called_complete_when_an_agent_changed_an_earlier_line_of_its_journal() {
+    // Each leaves the length, and the end, as they are.
+    for (place, line) in [("30", 1), ("$(( $(head -n 2 \"$j\" | wc -c) + 30 ))", 3)] {
+        let ws = TestWorkspace::new();
+        let good = config::fixture(&ws, &[]);
+        let script = format!(
+            "j=\"$1/../../journal.jsonl\"; shift; printf '~' | dd of=\"$j\" bs=1 seek={place} conv=notrunc 2>/dev/null; exec \"$@\""
+        );
+        let mut meddling = config::fixture(&ws, &[]);
+        let command = ["sh", "-c", &script, "sh", "{{workerDir}}"].map(str::to_owned).into_iter();
+        meddling.command = Some(command.chain(good.command.clone().unwrap()).collect());
+        ws.configure(&config::config([("good", good), ("meddling", meddling)]));
+        let document = workflow(1, [phase("map", [task("map:a")]), phase("then", [task("then:b").agent("meddling")])]);
+        let server = Server::start(&ws, Framing::Ndjson).await;
+        let request = json!({ "workflow": { "inline": document }, "runId": "meddled" });
+        let error = server.err("drive", server.here(request)).await;
+        assert_eq!(error.assert_kind(ErrorKind::RunCorrupt).line, Some(line), "{error:?}");
+        let told = server.lifecycle("meddled");
+        assert!(
+            matches!(&told.last().unwrap().event, Event::RunFinished { status: RunStatus::InProgress, .. }),
+            "{told:#?}"
+        );
+        server.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn verify_finds_a_result_that_was_changed_after_it_was_accepted() {
     let ws = TestWorkspace::new();
     let server = Server::start(&ws, Framing::Ndjson).await;

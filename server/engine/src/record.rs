@@ -207,6 +207,21 @@ impl Record {
         self.journal.write()
     }
 
+    /// Reads the whole journal and checks that it is what was written: line by line, to the last.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] with the line; what the disk refuses.
+    pub fn check(&mut self) -> Result<(), StoreError> {
+        self.write()?;
+        let run_id = self.state().run_id.clone();
+        let end = check_entries::<JournalEvent>(&self.paths, &run_id)?;
+        if end.position == self.journal.position() {
+            return Ok(());
+        }
+        let problem = format!("it ends with event {} and not as it was written", end.position.seq);
+        Err(StoreError::corrupt(&self.paths.journal, None, problem))
+    }
+
     /// Puts what was recorded on the disk, and gives the events that clients may now be told.
     ///
     /// # Errors

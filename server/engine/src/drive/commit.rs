@@ -20,6 +20,8 @@ impl Driver {
     /// Commits the run, gated by its verdict where it has one. False when the gate refused: a feedback record then
     /// says why, one however often the run is resumed.
     pub(super) fn commit(&mut self) -> Result<bool, EngineError> {
+        // Agents run as the same user. A run is not called complete over a record that would not verify.
+        self.job.record.check()?;
         let state = self.job.record.state();
         let verdict = verdict_task(&state);
         let verifier = verdict.and_then(|place| state.verifier_node(place));
