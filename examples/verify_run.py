@@ -48,7 +48,8 @@ def check(run_dir):
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit(__doc__)
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     try:
         sys.exit(check(sys.argv[1]))
     except OSError as fault:

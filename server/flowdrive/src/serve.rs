@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowdrive_engine::{END_OF_INPUT, Engine, EngineError, EngineOptions};
+use flowdrive_engine::{END_OF_INPUT, Engine, EngineOptions};
 use flowdrive_protocol::config::Config;
 use flowdrive_protocol::run::StopMode;
 use futures::StreamExt;
@@ -51,6 +51,7 @@ use outbox::{Limits, Outbox};
 #[cfg(test)]
 pub(crate) use service::METHODS;
 use service::Service;
+use settings::Standing;
 
 /// How long agents have to be gone when the server ends at once: SIGTERM, one second, SIGKILL, and the state on disk.
 pub(crate) const AT_ONCE: Duration = Duration::from_millis(1250);
@@ -82,11 +83,11 @@ pub(crate) fn serve(options: &Options) -> io::Result<u8> {
     let (input, output) = stdio::claim()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(async {
-        let (engine, broken_config) = engine(options.config.as_deref())?;
+        let (engine, configuration) = engine(options.config.as_deref())?;
         let (chunks, input_ended) = stdio::reading(input)?;
         let outside = Outside { signals: lifecycle::signals()?, complain: Box::new(io::stderr()), input_ended };
         let backend: Arc<dyn Backend> = Arc::new(engine);
-        run(backend, broken_config, options, chunks, output, outside, Limits::default()).await
+        run(backend, configuration, options, chunks, output, outside, Limits::default()).await
     });
     // Threads that wait on the client do not hold up the end.
     runtime.shutdown_background();
@@ -95,7 +96,7 @@ pub(crate) fn serve(options: &Options) -> io::Result<u8> {
 
 /// The engine with the user's configuration; or, when that is no good, one without, and the fault: it is told to the client,
 /// where people see it, rather than to nobody by a server that does not start.
-fn engine(named: Option<&Path>) -> io::Result<(Engine, Option<EngineError>)> {
+fn engine(named: Option<&Path>) -> io::Result<(Engine, Standing)> {
     // Names and values that are not Unicode mean nothing to an agent's policy.
     let all =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -103,14 +104,15 @@ fn engine(named: Option<&Path>) -> io::Result<(Engine, Option<EngineError>)> {
     let with = |config, environment| {
         Engine::new(EngineOptions { config, environment: Some(environment), ..EngineOptions::default() })
     };
+    let standing = Standing::of(named, &environment);
     match settings::load(named, &environment).and_then(|config| with(config, environment.clone())) {
-        Ok(engine) => Ok((engine, None)),
+        Ok(engine) => Ok((engine, standing)),
         Err(error) => {
             // The fault may be in the environment: what configures an agent there is left out, the rest is looked at.
             let mut rest = environment;
             rest.retain(|name, _| !name.starts_with("CW_"));
             let bare = with(Config::default(), rest).map_err(io::Error::other)?;
-            Ok((bare, Some(error)))
+            Ok((bare, Standing { fault: Some(error), ..standing }))
         }
     }
 }
@@ -150,7 +152,7 @@ impl Ending {
 
 async fn run(
     backend: Arc<dyn Backend>,
-    broken_config: Option<EngineError>,
+    configuration: Standing,
     options: &Options,
     chunks: mpsc::Receiver<Vec<u8>>,
     output: impl Write + Send + 'static,
@@ -161,7 +163,7 @@ async fn run(
     let parent = watch::Sender::new(options.client_process);
     let named = parent.subscribe();
     let (lsp, socket) =
-        Service::build(|client| Service::new(backend.clone(), broken_config, outbox.clone(), client, parent));
+        Service::build(|client| Service::new(backend.clone(), configuration, outbox.clone(), client, parent));
     let service = lsp.inner().clone();
     let (requests, answers) = socket.split();
     stdio::writing(outbox.clone(), output)?;

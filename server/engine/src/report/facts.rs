@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 
 use flowdrive_protocol::feedback::{FeedbackRecord, FeedbackStatus};
 use flowdrive_protocol::ids::TaskId;
-use flowdrive_protocol::outcome::{Classification, Evidence, Finding, Severity, Usage};
+use flowdrive_protocol::outcome::{Classification, Evidence, EvidenceKind, Finding, Severity, Usage};
 use flowdrive_protocol::run::TaskStatus;
 use flowdrive_protocol::time::Timestamp;
 
@@ -196,6 +196,11 @@ impl<'a> Ran<'a> {
 pub(super) fn ran(state: &RunState) -> impl Iterator<Item = Ran<'_>> {
     ordered(state)
         .flat_map(|task| task.attempts.iter().enumerate().map(move |(n, attempt)| Ran { task, number: n + 1, attempt }))
+}
+
+/// What is said before the places of a result. Where evidence is not required, one may cite what is not there.
+pub(super) fn standing_on(evidence: &[Evidence]) -> &'static str {
+    if evidence.iter().all(|evidence| evidence.kind == EvidenceKind::Ungrounded) { "cites only" } else { "stands on" }
 }
 
 /// The link from the report to a cited file of the workspace.

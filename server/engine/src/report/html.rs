@@ -268,7 +268,8 @@ fn results(page: &mut Page<'_>, state: &RunState) {
                         Text(&result.summary)
                     ));
                     if !result.evidence.is_empty() {
-                        page.put(format_args!("<p class=\"meta\">{}</p>", places(&result.evidence)));
+                        let (on, places) = (facts::standing_on(&result.evidence), places(&result.evidence));
+                        page.put(format_args!("<p class=\"meta\">{on} {places}</p>"));
                     }
                     page.put(format_args!("</li>"));
                 }
@@ -290,6 +291,7 @@ fn places(evidence: &[Evidence]) -> String {
         // Writing to a String cannot fail.
         let _ = match (place.kind, facts::link(place)) {
             (EvidenceKind::File, Some(link)) => write!(html, "<a href=\"{}\"><code>{shown}</code></a>", Text(&link)),
+            (EvidenceKind::Ungrounded, _) => write!(html, "<code>{shown}</code> (not found)"),
             // Only these two schemes: an agent must not be able to plant a link that runs something.
             (EvidenceKind::Url, _) if place.locator.starts_with("https://") || place.locator.starts_with("http://") => {
                 write!(html, "<a rel=\"noreferrer\" href=\"{shown}\">{shown}</a>")

@@ -141,7 +141,7 @@ fn answer(page: &mut Page<'_>, task: &TaskState, result: &AcceptedResult) {
     let weak = if result.empty_capture { " _(neither findings nor evidence)_" } else { "" };
     page.line(format_args!("- [`{}`]({}): {}{weak}", task.id, result.path, inline(&result.summary)));
     if !result.evidence.is_empty() {
-        page.line(format_args!("  - stands on {}", places(&result.evidence)));
+        page.line(format_args!("  - {} {}", facts::standing_on(&result.evidence), places(&result.evidence)));
     }
 }
 
@@ -224,6 +224,7 @@ fn place(evidence: &Evidence) -> String {
     let shown = cell(&evidence.locator).replace('`', "'");
     match (evidence.kind, facts::link(evidence)) {
         (EvidenceKind::File, Some(link)) => format!("[`{shown}`](<{link}>)"),
+        (EvidenceKind::Ungrounded, _) => format!("`{shown}` _(not found)_"),
         (EvidenceKind::Url, _) => format!("<{}>", evidence.locator.replace(['<', '>', '|', ' ', '\n'], "_")),
         _ => format!("`{shown}`"),
     }

@@ -79,7 +79,7 @@ pub(crate) struct DrivingArgs {
     /// Fill one window, settle it, stop.
     #[arg(long)]
     pub(crate) once: bool,
-    /// Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
+    /// Reuse results of earlier incremental drives wherever what a task is given, and what its result cites, is the same.
     #[arg(long)]
     pub(crate) incremental: bool,
     /// Attempts before a task parks.

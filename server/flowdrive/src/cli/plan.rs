@@ -123,29 +123,49 @@ fn preview_text(preview: &DrivePreview, paint: Paint) -> String {
     }
     text.push('\n');
     text.push_str(&table.render(paint));
+    for (reason, tasks) in misses(preview) {
+        let _ = writeln!(text, "{} {}: {}", paint.tone("anew", Tone::Dim), told(&tasks), format::clean(reason));
+    }
     for (blocker, tasks) in blockers(preview) {
-        let whose = match tasks.as_slice() {
-            [task] => (*task).to_owned(),
-            [first, others @ ..] => format!("{first} and {}", format::count(others.len() as u64, "other task")),
-            [] => continue,
-        };
-        let _ = writeln!(text, "{} {whose}: {}", paint.tone("blocker", Tone::Bad), format::clean(blocker));
+        let _ = writeln!(text, "{} {}: {}", paint.tone("blocker", Tone::Bad), told(&tasks), format::clean(blocker));
     }
     text
 }
 
-/// What is in the way of tasks, each once, in the order of the first task it is in the way of.
+/// The tasks of which the same is said.
+fn told(tasks: &[&str]) -> String {
+    match tasks {
+        [] => String::new(),
+        [task] => (*task).to_owned(),
+        [first, others @ ..] => format!("{first} and {}", format::count(others.len() as u64, "other task")),
+    }
+}
+
+/// Why results that were kept would not be taken, each reason once, with its tasks.
+fn misses(preview: &DrivePreview) -> Vec<(&str, Vec<&str>)> {
+    let missed = tasks_of(preview).filter(|task| task.cache.state == CacheVerdict::Miss);
+    grouped(missed.filter_map(|task| Some((task.cache.reason.as_deref()?, task.id.as_str()))))
+}
+
+/// What is in the way of tasks, each said once.
 fn blockers(preview: &DrivePreview) -> Vec<(&str, Vec<&str>)> {
+    grouped(tasks_of(preview).flat_map(|task| task.blockers.iter().map(|blocker| (blocker.as_str(), task.id.as_str()))))
+}
+
+fn tasks_of(preview: &DrivePreview) -> impl Iterator<Item = &PlannedTask> {
+    preview.plan.iter().flat_map(|phase| &phase.tasks)
+}
+
+/// The tasks of which the same is said, in the order in which it is said first.
+fn grouped<'a>(said: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(&'a str, Vec<&'a str>)> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut places = std::collections::HashMap::new();
-    for task in preview.plan.iter().flat_map(|phase| &phase.tasks) {
-        for blocker in &task.blockers {
-            let place = *places.entry(blocker.as_str()).or_insert_with(|| {
-                all.push((blocker, Vec::new()));
-                all.len() - 1
-            });
-            all[place].1.push(task.id.as_str());
-        }
+    for (text, task) in said {
+        let place = *places.entry(text).or_insert_with(|| {
+            all.push((text, Vec::new()));
+            all.len() - 1
+        });
+        all[place].1.push(task);
     }
     all
 }
@@ -243,7 +263,8 @@ mod tests {
             "tasks": [
                 {"id": "map:a", "status": "pending", "agent": "mine", "invocation": "run it", "cache": {"state": "hit"}},
                 {"id": "b", "status": "pending", "cache": {"state": "off"}, "blockers": ["no agent"]},
-                {"id": "c", "status": "pending", "cache": {"state": "off"}, "blockers": ["no agent", "no c"]}]}]}))
+                {"id": "c", "status": "pending", "cache": {"state": "miss", "reason": "prompt changed"},
+                 "blockers": ["no agent", "no c"]}]}]}))
         .unwrap();
         let expected = "\
 w: 2 tasks, 2 to do, 0 accepted, 0 parked
@@ -252,7 +273,8 @@ next: would start map:a
 phase  task   status   agent  cache  invocation
 map    map:a  pending  mine   hit    run it
 map    b      pending  -      -
-map    c      pending  -      -
+map    c      pending  -      miss
+anew c: prompt changed
 blocker b and 1 other task: no agent
 blocker c: no c
 ";

@@ -117,8 +117,17 @@ impl Summary<'_> {
             RunStatus::Parked | RunStatus::Blocked if !self.result.agent_configured => {
                 vec![format!("flowdrive doctor{flags}"), resume]
             }
+            RunStatus::Parked | RunStatus::Blocked if self.is_out_of_budget() => {
+                vec![format!("{resume} --token-budget N")]
+            }
             RunStatus::Parked | RunStatus::Blocked => vec![format!("flowdrive show {run_id}{flags}"), resume],
         }
+    }
+
+    /// Whether the same resume would be blocked by the budget again.
+    fn is_out_of_budget(&self) -> bool {
+        let next = self.run.and_then(|run| run.summary.next.as_deref());
+        next.is_some_and(|command| command.contains(" --token-budget "))
     }
 }
 

@@ -16,7 +16,6 @@ use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::method::*;
 use flowdrive_protocol::prune::PruneRunsParams;
-use flowdrive_protocol::run::{CheckStatus, DoctorCheck};
 use flowdrive_protocol::{MIN_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use futures::FutureExt;
 use serde::Serialize;
@@ -32,6 +31,7 @@ use super::drives::{Drives, Wishes, defect};
 use super::folders::Folders;
 use super::outbox::{Outbox, notification};
 use super::publisher::Publisher;
+use super::settings::Standing;
 use super::{fault, message};
 
 /// Prefix of our methods among the commands of `workspace/executeCommand`.
@@ -60,8 +60,7 @@ struct Shared {
     client: Client,
     drives: Drives,
     publisher: Publisher,
-    /// Why the configuration file cannot be used.
-    broken_config: Option<EngineError>,
+    configuration: Standing,
     session: Mutex<Session>,
     parent: watch::Sender<Option<u32>>,
 }
@@ -107,7 +106,7 @@ impl Service {
 
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
-        broken_config: Option<EngineError>,
+        configuration: Standing,
         outbox: Outbox,
         client: Client,
         parent: watch::Sender<Option<u32>>,
@@ -115,7 +114,7 @@ impl Service {
         let publisher = Publisher::new(backend.clone(), outbox.clone());
         let drives = Drives::new(backend.clone(), outbox.clone(), client.clone(), publisher.clone());
         let session = Mutex::new(Session::default());
-        Self { shared: Arc::new(Shared { backend, outbox, client, drives, publisher, broken_config, session, parent }) }
+        Self { shared: Arc::new(Shared { backend, outbox, client, drives, publisher, configuration, session, parent }) }
     }
 
     fn session(&self) -> MutexGuard<'_, Session> {
@@ -161,7 +160,7 @@ impl Service {
                 encoded(method, self.shared.backend.$call(params).await)
             }};
         }
-        if let Some(error) = self.shared.broken_config.as_ref().filter(|_| NEEDS_AGENTS.contains(&method)) {
+        if let Some(error) = self.shared.configuration.fault.as_ref().filter(|_| NEEDS_AGENTS.contains(&method)) {
             return Err(fault::from_engine(error));
         }
         match method {
@@ -187,20 +186,16 @@ impl Service {
             SERVER_INFO => {
                 let params: ServerInfoParams = fault::params(method, params)?;
                 check_protocol(params.protocol_version)?;
-                encoded(method, Ok(server_info(self.shared.broken_config.as_ref())))
+                encoded(method, Ok(server_info(self.shared.configuration.fault.as_ref())))
             }
             other => Err(unknown_method(other)),
         }
     }
 
-    /// What doctor found, and that the configuration it should have looked at is of no use.
+    /// What doctor found, and how the configuration stands that it looked at.
     fn with_configuration(&self, mut result: DoctorResult) -> DoctorResult {
-        if let Some(error) = &self.shared.broken_config {
-            let hint = "correct it; until then only the agents that need no configuration are looked at".to_owned();
-            let (name, message) = ("configuration".to_owned(), error.to_string());
-            result.checks.insert(0, DoctorCheck { name, status: CheckStatus::Fail, message, hint: Some(hint) });
-            result.ok = false;
-        }
+        result.ok &= self.shared.configuration.fault.is_none();
+        result.checks.insert(0, self.shared.configuration.check());
         result
     }
 
@@ -245,7 +240,7 @@ impl Service {
 
     /// Has the engine lay a client's configuration over the file's.
     fn configure(&self, over: Config) -> Result<()> {
-        if let Some(error) = &self.shared.broken_config {
+        if let Some(error) = &self.shared.configuration.fault {
             return Err(fault::from_engine(error));
         }
         let notifications = over.notifications.clone();

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex};
 
+use flowdrive_engine::EngineError;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -105,6 +106,7 @@ impl Client {
     }
 
     fn start_with(framing: Framing, options: Options, limits: Limits, broken_config: Option<EngineError>) -> Self {
+        let configuration = Standing { fault: broken_config, ..Standing::default() };
         let engine = Arc::new(Fake::default());
         let (input, chunks) = mpsc::channel(16);
         let (sender, output) = mpsc::unbounded_channel();
@@ -120,7 +122,7 @@ impl Client {
         let written = Output(sender, gate.clone());
         let backend = engine.clone();
         let server =
-            tokio::spawn(async move { run(backend, broken_config, &options, chunks, written, outside, limits).await });
+            tokio::spawn(async move { run(backend, configuration, &options, chunks, written, outside, limits).await });
         let decoder = Decoder::new(Some(framing), MAX_MESSAGE_BYTES);
         let input = Some(input);
         Self { framing, input, output, decoder, aside: VecDeque::new(), signals, gate, complaints, server, engine }

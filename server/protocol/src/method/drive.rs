@@ -35,7 +35,7 @@ pub struct DriveParams {
     /// Fill one window, settle it, stop.
     #[serde(default)]
     pub once: bool,
-    /// Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
+    /// Reuse results of earlier incremental drives wherever what a task is given, and what its result cites, is the same.
     #[serde(default)]
     pub incremental: bool,
     /// Attempts before a task parks. Default 3.
@@ -82,7 +82,7 @@ pub struct ResumeParams {
     /// Fill one window, settle it, stop.
     #[serde(default)]
     pub once: bool,
-    /// Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
+    /// Reuse results of earlier incremental drives wherever what a task is given, and what its result cites, is the same.
     #[serde(default)]
     pub incremental: bool,
     /// Attempts before a task parks.

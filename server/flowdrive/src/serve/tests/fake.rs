@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use flowdrive_engine::EngineError;
 use flowdrive_engine::EventSink;
 use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::event::{Event, ProgressEvent};

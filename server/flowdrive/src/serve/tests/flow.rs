@@ -97,8 +97,9 @@ async fn flow(count: u32, paced: bool) {
     let outside = Outside { signals: received, complain: Box::new(io::sink()), input_ended: watch::channel(false).1 };
     let backend = engine.clone();
     let options = Options::default();
-    let server =
-        tokio::spawn(async move { run(backend, None, &options, chunks, written, outside, Limits::default()).await });
+    let server = tokio::spawn(async move {
+        run(backend, Standing::default(), &options, chunks, written, outside, Limits::default()).await
+    });
     let (first, begins) = oneshot::channel();
     let reading = tokio::task::spawn_blocking(move || read(output, first));
     let line = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"drive\",\"params\":{\"runId\":\"r\"}}\n";
