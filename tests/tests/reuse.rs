@@ -341,3 +341,48 @@ async fn a_task_about_the_workspace_is_not_answered_by_flowdrives_own_files() {
         server.finish().await;
     }
 }
+
+#[tokio::test]
+async fn whatever_a_result_cites_counts_also_in_a_workflow_inside_and_in_files_that_are_no_text() {
+    for (cite, bind) in [
+        ("d/a b.txt:2", "report"),
+        ("short.rs:2", "verdict-result"),
+        ("data.bin", "report"),
+        ("odd.txt", "report"),
+        ("odd.txt:1", "report"),
+    ] {
+        let ws = TestWorkspace::new();
+        ws.write("d/a b.txt", "one\ntwo\n");
+        ws.write("short.rs", "a\nbb\n");
+        fs::write(ws.path().join("data.bin"), b"\0\x01\x02").unwrap();
+        fs::write(ws.path().join("odd.txt"), b"caf\xe9\n").unwrap();
+        ws.configure(&config::config([
+            ("plain", config::fixture(&ws, &[])),
+            ("citing", config::fixture(&ws, &["--cite", cite])),
+        ]));
+        let mut child = workflow(1, [phase("map", [task("map:x").agent("citing")]), phase("v", [task("verdict:v")])]);
+        child["id"] = json!("child");
+        ws.write(".cw/workflows/child.json", &child.to_string());
+        let nested = task("sub:x").set("subWorkflow", json!({ "id": "child", "bindResult": bind }));
+        let document = workflow(1, [phase("sub", [nested]), phase("own", [task("own:y").agent("citing")])]);
+        let server = Server::start(&ws, Framing::Ndjson).await;
+        let drive = async || foretold(&server, &document, json!({ "incremental": true })).await;
+        drive().await;
+        let (told, _) = drive().await;
+        assert!(told.values().all(|cache| cache.state == CacheVerdict::Hit), "{cite}: {told:#?}");
+        let runs = ws.agent_runs();
+        let name = cite.split(':').next().unwrap();
+        let mut bytes = fs::read(ws.path().join(name)).unwrap();
+        let last = bytes.len() - 2;
+        bytes[last] ^= 1;
+        fs::write(ws.path().join(name), bytes).unwrap();
+        let (told, _) = drive().await;
+        assert_eq!(told["sub:x"].state, CacheVerdict::Miss, "{cite}: {told:#?}");
+        assert!(told["sub:x"].reason.as_ref().unwrap().contains(name), "{cite}: {told:#?}");
+        let after = ws.agent_runs();
+        for id in ["map:x", "own:y"] {
+            assert!(after[id] > runs[id], "{cite}: {id} ran again: {after:?}");
+        }
+        server.finish().await;
+    }
+}

@@ -234,7 +234,7 @@ export interface DriveParams {
   /** How many agents at once, in every phase. Wins over the workflow's limits. At least 1. */
   concurrency?: number;
   /**
-   * Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
+   * Reuse results of earlier incremental drives wherever what a task is given, and what its result cites, is the same.
    */
   incremental?: boolean;
   /** Values for its inputs. */
@@ -1196,7 +1196,7 @@ export interface ResumeParams {
   /** How many agents at once, in every phase. At least 1. */
   concurrency?: number;
   /**
-   * Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
+   * Reuse results of earlier incremental drives wherever what a task is given, and what its result cites, is the same.
    */
   incremental?: boolean;
   /** Attempts before a task parks. At least 1. */

@@ -256,13 +256,14 @@ impl Engine {
             if mode == StopMode::Now {
                 self.shared.delegator.shutdown(deadline).await;
             }
-            let mut left = drives.clone();
+            // Those that are being made ready are stopped as they begin.
+            self.shared.drives.prepared().await;
+            let mut left = self.shared.drives.all();
             while !left.is_empty() {
                 for drive in &left {
                     // How each drive ended is told by its own events.
                     let _ = drive.finished().await;
                 }
-                // Those that were being made ready.
                 left = self.shared.drives.all();
             }
         };

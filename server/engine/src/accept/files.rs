@@ -22,6 +22,12 @@ pub trait Files {
         self.read(path).presence()
     }
 
+    /// SHA-256 of a file's bytes, whatever they are. None for what is no file, or too large to be read for that.
+    fn digest(&self, path: &str) -> Option<String> {
+        let _ = path;
+        None
+    }
+
     /// Where a path that exists leads once every link on the way is followed, in the same form. By what it is named, a
     /// file cannot be told from another; by where it is, it can. None where that is the path itself.
     fn real(&self, path: &str) -> Option<String> {
@@ -138,6 +144,12 @@ impl Lines {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(first).chain(breaks).filter(|start| *start < text.len()).collect();
         Self { text, starts }
+    }
+
+    /// Whether some of the bytes they were read from were no text.
+    #[must_use]
+    pub fn has_gaps(&self) -> bool {
+        self.text.contains(char::REPLACEMENT_CHARACTER)
     }
 
     /// How many there are.

@@ -30,7 +30,7 @@ pub struct ParsedFinding {
 }
 
 /// Most locators one finding has.
-pub(super) const FINDING_EVIDENCE: usize = 32;
+pub(crate) const FINDING_EVIDENCE: usize = 32;
 
 /// Longest id kept, in bytes.
 const ID_BYTES: usize = 200;

@@ -7,9 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use flowdrive_protocol::outcome::{Evidence, EvidenceKind};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use super::files::{FileLookup, Files, Lines};
+use super::files::{FileLookup, Files, Lines, Presence};
 
 /// A place in the workspace, and what was there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,23 +23,27 @@ pub struct Ground {
     pub digest: String,
 }
 
-/// What a result with this evidence stands on. A file that cannot be read now is left out, and so is one that is not text.
+/// What a result with this evidence stands on. None where that cannot be told again later: a file is too large to be
+/// compared, or gone already. A folder is no ground: what is in it is not compared.
 #[must_use]
-pub fn grounds<'e>(evidence: impl IntoIterator<Item = &'e Evidence>, files: &dyn Files) -> Vec<Ground> {
+pub fn grounds<'e>(evidence: impl IntoIterator<Item = &'e Evidence>, files: &dyn Files) -> Option<Vec<Ground>> {
     let mut texts = Texts { files, read: HashMap::new() };
-    let cited = evidence.into_iter().filter(|evidence| evidence.kind == EvidenceKind::File);
-    let found: BTreeSet<Ground> = cited
-        .filter_map(|evidence| {
-            let path = evidence.path.clone()?;
-            let lines = evidence.line.map(|first| (first, evidence.end_line.unwrap_or(first)));
-            let digest = match (lines, &evidence.digest) {
-                (Some(_), Some(digest)) => digest.clone(),
-                _ => texts.digest(&path, lines)?,
-            };
-            Some(Ground { path, lines, digest })
-        })
-        .collect();
-    found.into_iter().collect()
+    let mut found = BTreeSet::new();
+    for evidence in evidence.into_iter().filter(|evidence| evidence.kind == EvidenceKind::File) {
+        let path = evidence.path.clone()?;
+        // Of bytes that are no text, other ones can look the same: then the whole file counts.
+        let spans = |first| {
+            texts.of(&path).filter(|text| !text.has_gaps()).map(|_| (first, evidence.end_line.unwrap_or(first)))
+        };
+        let lines = evidence.line.and_then(spans);
+        let digest = match (lines, &evidence.digest) {
+            (Some(_), Some(digest)) => digest.clone(),
+            (None, _) if files.presence(&path) == Presence::Folder => continue,
+            _ => texts.digest(&path, lines)?,
+        };
+        found.insert(Ground { path, lines, digest });
+    }
+    Some(found.into_iter().collect())
 }
 
 /// The first place that says something else now, as it would be cited.
@@ -56,34 +59,30 @@ pub fn changed(grounds: &[Ground], files: &dyn Files) -> Option<String> {
     })
 }
 
-/// Texts that were read, each once, with the digest of the whole.
+/// Texts that were read, each once.
 struct Texts<'f> {
     files: &'f dyn Files,
-    read: HashMap<String, Option<(Lines, String)>>,
+    read: HashMap<String, Option<Lines>>,
 }
 
 impl Texts<'_> {
-    fn digest(&mut self, path: &str, lines: Option<(u32, u32)>) -> Option<String> {
+    fn of(&mut self, path: &str) -> Option<&Lines> {
         if !self.read.contains_key(path) {
             let text = match self.files.read(path) {
-                FileLookup::Text(text) => {
-                    let whole = format!("sha256:{}", hex(&Sha256::digest(&text)));
-                    Some((Lines::of(text), whole))
-                }
+                FileLookup::Text(text) => Some(Lines::of(text)),
                 _ => None,
             };
             self.read.insert(path.to_owned(), text);
         }
-        let (text, whole) = self.read.get(path)?.as_ref()?;
+        self.read.get(path)?.as_ref()
+    }
+
+    fn digest(&mut self, path: &str, lines: Option<(u32, u32)>) -> Option<String> {
         match lines {
-            Some(span) => text.cite(span).map(|(digest, _)| digest),
-            None => Some(whole.clone()),
+            Some(span) => self.of(path)?.cite(span).map(|(digest, _)| digest),
+            None => self.files.digest(path),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -96,11 +95,24 @@ mod tests {
         fn read(&self, path: &str) -> FileLookup {
             self.0.get(path).cloned().unwrap_or(FileLookup::Missing)
         }
+
+        fn digest(&self, path: &str) -> Option<String> {
+            match self.read(path) {
+                FileLookup::Text(text) => Some(text),
+                FileLookup::Binary => Some("binary".to_owned()),
+                _ => None,
+            }
+        }
     }
 
     fn tree(a: &str, b: &str) -> Tree {
         let text = |text: &str| FileLookup::Text(text.to_owned());
-        Tree(HashMap::from([("a", text(a)), ("b", text(b)), ("image", FileLookup::Binary)]))
+        Tree(HashMap::from([
+            ("a", text(a)),
+            ("b", text(b)),
+            ("image", FileLookup::Binary),
+            ("src", FileLookup::Folder),
+        ]))
     }
 
     fn cited(path: &str, line: Option<u32>, end_line: Option<u32>, of: &Tree) -> Evidence {
@@ -122,10 +134,10 @@ mod tests {
             cited("a", Some(1), Some(2), &before),
             cited("b", None, None, &before),
             cited("image", None, None, &before),
-            cited("gone", None, None, &before),
+            cited("src", None, None, &before),
         ];
-        let stands_on = grounds(&evidence, &before);
-        assert_eq!(stands_on.len(), 3, "each place once, and what is no text not at all: {stands_on:?}");
+        let stands_on = grounds(&evidence, &before).unwrap();
+        assert_eq!(stands_on.len(), 4, "each place once, and a folder not at all: {stands_on:?}");
         for (a, b, expected) in [
             ("one\ntwo\nthree\n", "whole\n", None),
             ("one\r\ntwo\r\nother\r\nmore\n", "whole\n", None),
@@ -137,9 +149,21 @@ mod tests {
         ] {
             assert_eq!(changed(&stands_on, &tree(a, b)).as_deref(), expected, "{a:?} {b:?}");
         }
-        let single = grounds(&evidence[..1], &before);
+        let single = grounds(&evidence[..1], &before).unwrap();
         assert_eq!(changed(&single, &tree("one\nx\n", "")).as_deref(), Some("a:2"));
         assert_eq!(changed(&single, &Tree(HashMap::new())).as_deref(), Some("a:2"), "the file is gone");
         assert_eq!(changed(&[], &Tree(HashMap::new())), None);
+        let mut other = tree("one\ntwo\nthree\n", "whole\n");
+        other.0.insert("image", FileLookup::Text("text".to_owned()));
+        assert_eq!(changed(&stands_on, &other).as_deref(), Some("image"));
+        assert_eq!(grounds(&[cited("gone", None, None, &before)], &before), None, "nothing could be compared later");
+    }
+
+    #[test]
+    fn of_a_file_that_is_no_text_all_counts() {
+        let before = tree("caf\u{fffd}\nx\n", "");
+        let stands_on = grounds(&[cited("a", Some(2), None, &before)], &before).unwrap();
+        assert_eq!((stands_on[0].lines, stands_on.len()), (None, 1), "{stands_on:?}");
+        assert_eq!(changed(&stands_on, &tree("other\nx\n", "")).as_deref(), Some("a"));
     }
 }

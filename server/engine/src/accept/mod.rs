@@ -8,7 +8,7 @@ pub mod feedback;
 mod fence;
 mod fields;
 pub mod files;
-mod finding;
+pub(crate) mod finding;
 pub mod grounds;
 mod harvest;
 mod json;

@@ -4,15 +4,18 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use flowdrive_protocol::ids::{AgentName, WorkerId};
+use flowdrive_protocol::outcome::Evidence;
 use flowdrive_protocol::run::{CacheState, CacheVerdict};
 use flowdrive_protocol::time::Timestamp;
 use flowdrive_protocol::workflow::{Sandbox, SubWorkflow, Task, Workflow};
 use serde_json::{Value, json};
 
-use super::Driver;
 use super::judge::OnDisk;
+use super::{Driver, child_run_id};
 use crate::EngineError;
+use crate::accept::finding::FINDING_EVIDENCE;
 use crate::accept::grounds;
+use crate::accept::parse::HARVESTED_EVIDENCE;
 use crate::config::Agents;
 use crate::decide::cache::{self, CacheKey};
 use crate::delegate::Delegator;
@@ -20,6 +23,7 @@ use crate::model::agent::{Agent, Assignment};
 use crate::model::journal::{DriveSettings, JournalEvent};
 use crate::model::outcome::{Ending, HandleKind, Outcome};
 use crate::model::state::RunState;
+use crate::record::read_state;
 use crate::store::cache::{Kept, TaskCache};
 use crate::store::canonical::sha256_hex;
 use crate::store::{Workspace, replace_file, worker};
@@ -78,9 +82,8 @@ impl Driver {
         let Ok(agent) = self.job.agents.get(&attempt.agent) else { return };
         let upstream = || cache::upstream(&state, task);
         let Some(Ok(key)) = self.lookup().key(&state, task, agent, upstream) else { return };
-        let Some(accepted) = &state.tasks[task].accepted else { return };
-        let cited = accepted.findings.iter().flat_map(|finding| &finding.evidence).chain(&accepted.evidence);
-        let stands_on = grounds::grounds(cited, &OnDisk(&self.job.workspace));
+        let stands_on = cited(&state, task, &self.job.workspace)
+            .and_then(|cited| grounds::grounds(&cited, &OnDisk(&self.job.workspace)));
         let text = worker::read_result(&self.job.record.paths.worker(worker));
         if let Ok(Some(text)) = text
             && let Err(fault) = cache_of(&state, task).keep(&key, Kept { text, stands_on })
@@ -88,6 +91,25 @@ impl Driver {
             tracing::warn!(task = %state.tasks[task].id, %fault, "the result was not kept for later runs");
         }
     }
+}
+
+/// All that a task's result cites, and, where it is a workflow of its own, what the results of its tasks do. None where that
+/// is not all: lists of evidence are cut at some length.
+fn cited(state: &RunState, task: usize, workspace: &Workspace) -> Option<Vec<Evidence>> {
+    let accepted = state.tasks[task].accepted.as_ref()?;
+    let mut cited: Vec<Evidence> = accepted.evidence.clone();
+    if state.spec(task).sub_workflow.is_some() {
+        let id = child_run_id(state, task)?;
+        let child = read_state(&workspace.existing_run(&id).ok()?, &id).ok()?;
+        for place in 0..child.tasks.len() {
+            cited.extend(self::cited(&child, place, workspace)?);
+        }
+        return Some(cited);
+    }
+    let cut = cited.len() >= HARVESTED_EVIDENCE
+        || accepted.findings.iter().any(|finding| finding.evidence.len() >= FINDING_EVIDENCE);
+    cited.extend(accepted.findings.iter().flat_map(|finding| finding.evidence.iter().cloned()));
+    (!cut).then_some(cited)
 }
 
 /// What is told of a task whose kept result, or one after it, did not hold.
@@ -129,9 +151,9 @@ impl Lookup<'_> {
         let kept = cache_of(state, task);
         Some(match kept.find(&key) {
             // With `resultCache` the workflow's author says what a result depends on.
-            Some(found) => match grounds::changed(&found.stands_on, &OnDisk(self.workspace)) {
-                Some(place) if self.settings.incremental => (miss(format!("what it cites changed: {place}")), None),
-                _ => {
+            Some(found) => match self.other_ground(&found).filter(|_| self.settings.incremental) {
+                Some(reason) => (miss(reason), None),
+                None => {
                     let reason = Some("nothing it depends on changed".to_owned());
                     (CacheState { state: CacheVerdict::Hit, reason, depends_on: None }, Some(found.text))
                 }
@@ -141,6 +163,13 @@ impl Lookup<'_> {
                 None => (miss("no result was kept yet".to_owned()), None),
             },
         })
+    }
+
+    /// Why a kept result may not stand any more, for all that it cites.
+    fn other_ground(self, kept: &Kept) -> Option<String> {
+        let Some(stands_on) = &kept.stands_on else { return Some("what it cites cannot be compared".to_owned()) };
+        let place = grounds::changed(stands_on, &OnDisk(self.workspace))?;
+        Some(format!("what it cites changed: {place}"))
     }
 
     /// Whether a task's result may be reused at all. Asked before anything is hashed or redacted: a large run asks this for

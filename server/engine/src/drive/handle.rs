@@ -54,7 +54,11 @@ pub(super) fn died(run: &RunId) -> EngineError {
 
 /// The drives under way in this process.
 #[derive(Default)]
-pub(crate) struct Drives(Mutex<Live>);
+pub(crate) struct Drives {
+    live: Mutex<Live>,
+    /// How many are being made ready.
+    preparing: watch::Sender<usize>,
+}
 
 #[derive(Default)]
 struct Live {
@@ -66,7 +70,19 @@ struct Live {
 
 impl Drives {
     fn live(&self) -> MutexGuard<'_, Live> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that a drive is being made ready, until what this gives is dropped.
+    pub(crate) fn prepare(self: &Arc<Self>) -> Preparing {
+        self.preparing.send_modify(|count| *count += 1);
+        Preparing(Arc::clone(self))
+    }
+
+    /// Resolves when none is being made ready.
+    pub(crate) async fn prepared(&self) {
+        // The sender lives as long as this.
+        let _ = self.preparing.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// The one that drives the run of this folder.
@@ -126,6 +142,15 @@ impl Drives {
 
     fn forget(&self, folder: &Path) {
         self.live().drives.remove(folder);
+    }
+}
+
+/// A drive that is being made ready.
+pub(crate) struct Preparing(Arc<Drives>);
+
+impl Drop for Preparing {
+    fn drop(&mut self) {
+        self.0.preparing.send_modify(|count| *count -= 1);
     }
 }
 

@@ -37,6 +37,10 @@ impl Files for OnDisk<'_> {
         }
     }
 
+    fn digest(&self, path: &str) -> Option<String> {
+        self.0.digest_of_file(path)
+    }
+
     fn real(&self, path: &str) -> Option<String> {
         self.0.real_path(path)
     }

@@ -32,14 +32,19 @@ impl Engine {
         let engine = self.clone();
         let runtime = tokio::runtime::Handle::current();
         let (tell, told) = oneshot::channel();
+        let preparing = self.shared.drives.prepare();
         // Made ready by the thread that is to drive it: what is let go of after the planning of a large run is then room for
         // the drive.
-        on_own_thread(move || match engine.start(params, sink, runtime) {
-            Ok((drive, begun)) => {
-                let _ = tell.send(Ok(drive));
-                begun.conduct();
+        on_own_thread(move || {
+            let started = engine.start(params, sink, runtime);
+            drop(preparing);
+            match started {
+                Ok((drive, begun)) => {
+                    let _ = tell.send(Ok(drive));
+                    begun.conduct();
+                }
+                Err(fault) => drop(tell.send(Err(fault))),
             }
-            Err(fault) => drop(tell.send(Err(fault))),
         })?;
         told.await.unwrap_or_else(|_| Err(EngineError::internal("a drive could not be made ready: it panicked")))
     }

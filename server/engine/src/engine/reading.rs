@@ -3,6 +3,7 @@
 //! Must not take a lock, or change anything but a report that is asked for.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use flowdrive_protocol::error::ErrorKind;
 use flowdrive_protocol::ids::RunId;
@@ -69,16 +70,11 @@ impl Engine {
                 (None, Some(id)) => {
                     let paths = workspace.existing_run(id)?;
                     let driver = store::is_locked(&paths).map(|holder| format!("the run is being driven ({holder})"));
-                    engine.with_state(&paths, id, |state| {
-                        let settings = settings(&agents, &asked, state.settings.as_ref())?;
-                        Ok(view::preview::preview(
-                            state,
-                            true,
-                            Lookup { settings: &settings, agents: &agents, delegator, workspace: &workspace },
-                            driver,
-                            range,
-                        ))
-                    })?
+                    // What it is compared with is read from the disk: a drive under way must not wait for that.
+                    let state = engine.copy_of_state(&paths, id)?;
+                    let settings = settings(&agents, &asked, state.settings.as_ref())?;
+                    let lookup = Lookup { settings: &settings, agents: &agents, delegator, workspace: &workspace };
+                    Ok(view::preview::preview(&state, true, lookup, driver, range))
                 }
                 (Some(_), Some(_)) => {
                     Err(EngineError::InvalidParams("give either workflow or runId, not both".to_owned()))
@@ -257,13 +253,23 @@ impl Engine {
     /// Writes a run's reports anew, whoever drives it.
     fn write_report(&self, paths: &RunPaths, id: &RunId) -> Result<(), EngineError> {
         loop {
-            let save = |state: &RunState| crate::report::save(state, paths).map(|_| state.updated_at);
-            let of = self.with_state(paths, id, save)??;
+            let state = self.copy_of_state(paths, id)?;
+            crate::report::save_beside(&state, paths)?;
+            let of = state.updated_at;
+            drop(state);
             // A drive that ended meanwhile wrote its own, and an older one must not have taken its place.
             let outdated = |state: &RunState| state.ended.is_some() && state.updated_at != of;
             if !self.with_state(paths, id, outdated)? {
                 return Ok(());
             }
+        }
+    }
+
+    /// A run's state as it is now, to be looked at for longer than its drive may be held up.
+    fn copy_of_state(&self, paths: &RunPaths, id: &RunId) -> Result<Arc<RunState>, EngineError> {
+        match self.shared.drives.get(&paths.dir).map(|drive| drive.state) {
+            Some(state) => Ok(Arc::new(record::read(&state).clone())),
+            None => Ok(self.shared.readings.state(paths, id)?),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::decide::feedback;
 use crate::model::state::RunState;
 use crate::record::{Record, ReportDigests};
 use crate::store::worker::{ResultFile, glance_at_result, look_at_result};
-use crate::store::{RunPaths, StoreError, replace_file, replace_hashed, safe_name};
+use crate::store::{RunPaths, StoreError, TEMPORARY_PREFIX, replace_hashed, replace_via, safe_name};
 
 /// Whether both forms are there as they were written.
 pub(crate) fn is_in_place(paths: &RunPaths, written: &ReportDigests) -> bool {
@@ -33,16 +33,29 @@ pub(crate) fn write(record: &mut Record) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes everything of a run's folder that is there for people.
+/// Writes everything of a run's folder that is there for people, for the holder of its lock.
 ///
 /// # Errors
 /// What the disk refuses.
-pub(crate) fn save(state: &RunState, paths: &RunPaths) -> Result<ReportDigests, StoreError> {
+fn save(state: &RunState, paths: &RunPaths) -> Result<ReportDigests, StoreError> {
+    save_by(TEMPORARY_PREFIX, state, paths)
+}
+
+/// The same for one who has no lock. Whoever opens the run sweeps up what a dead writer left, and must not take this for it.
+///
+/// # Errors
+/// What the disk refuses.
+pub(crate) fn save_beside(state: &RunState, paths: &RunPaths) -> Result<(), StoreError> {
+    save_by(".report-", state, paths).map(drop)
+}
+
+fn save_by(prefix: &str, state: &RunState, paths: &RunPaths) -> Result<ReportDigests, StoreError> {
     paths.require_in_place()?;
     let altered = altered(state, &paths.dir);
-    let markdown = replace_hashed(&paths.report, &mut |out| markdown::render(state, &altered, out))?;
-    let page = replace_hashed(&paths.report.with_extension("html"), &mut |out| html::render(state, &altered, out))?;
-    save_corrections(&corrections(state), paths)?;
+    let markdown = replace_hashed(prefix, &paths.report, &mut |out| markdown::render(state, &altered, out))?;
+    let page =
+        replace_hashed(prefix, &paths.report.with_extension("html"), &mut |out| html::render(state, &altered, out))?;
+    save_corrections(prefix, &corrections(state), paths)?;
     Ok(ReportDigests { markdown, page })
 }
 
@@ -52,7 +65,7 @@ pub(crate) fn save(state: &RunState, paths: &RunPaths) -> Result<ReportDigests, 
 /// What the disk refuses.
 pub(crate) fn write_corrections(record: &Record) -> Result<(), StoreError> {
     let corrections = corrections(&record.state());
-    save_corrections(&corrections, &record.paths)
+    save_corrections(TEMPORARY_PREFIX, &corrections, &record.paths)
 }
 
 fn corrections(state: &RunState) -> Vec<(String, String)> {
@@ -62,9 +75,9 @@ fn corrections(state: &RunState) -> Vec<(String, String)> {
         .collect()
 }
 
-fn save_corrections(corrections: &[(String, String)], paths: &RunPaths) -> Result<(), StoreError> {
+fn save_corrections(prefix: &str, corrections: &[(String, String)], paths: &RunPaths) -> Result<(), StoreError> {
     paths.require_in_place()?;
-    corrections.iter().try_for_each(|(name, text)| replace_file(&paths.dir.join(name), text.as_bytes(), false))
+    corrections.iter().try_for_each(|(name, text)| replace_via(prefix, &paths.dir.join(name), text.as_bytes(), false))
 }
 
 /// The tasks whose result files are no longer what was accepted, in task order: a report that links to them has to say so.

@@ -45,7 +45,16 @@ pub(crate) fn replace_with(
     durable: bool,
     fill: &mut dyn FnMut(&mut dyn Write) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    put(TEMPORARY_PREFIX, path, durable, &mut |file| {
+    put_in_pieces(TEMPORARY_PREFIX, path, durable, fill)
+}
+
+fn put_in_pieces(
+    prefix: &str,
+    path: &Path,
+    durable: bool,
+    fill: &mut dyn FnMut(&mut dyn Write) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    put(prefix, path, durable, &mut |file| {
         let mut pieces = BufWriter::with_capacity(PIECE, Pieces(file));
         fill(&mut pieces)?;
         pieces.flush().map_err(StoreError::io("write", path))
@@ -57,11 +66,12 @@ pub(crate) fn replace_with(
 /// # Errors
 /// As [`replace`].
 pub(crate) fn replace_hashed(
+    prefix: &str,
     path: &Path,
     fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
 ) -> Result<String, StoreError> {
     let mut digest = String::new();
-    replace_with(path, false, &mut |out| {
+    put_in_pieces(prefix, path, false, &mut |out| {
         let mut pieces = BufWriter::new(Hashing::on(out));
         fill(&mut pieces).and_then(|()| pieces.flush()).map_err(StoreError::io("write", path))?;
         digest = pieces.get_ref().digest();

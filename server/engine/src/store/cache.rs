@@ -26,8 +26,8 @@ const MAX_BYTES: u64 = 32 * 1024 * 1024;
 struct Entry {
     key: CacheKey,
     result_digest: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    stands_on: Vec<Ground>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stands_on: Option<Vec<Ground>>,
 }
 
 /// A result that was kept.
@@ -35,8 +35,8 @@ struct Entry {
 pub struct Kept {
     /// Its text.
     pub text: String,
-    /// What it stood on when it was accepted.
-    pub stands_on: Vec<Ground>,
+    /// What it stood on when it was accepted; none where that cannot be compared.
+    pub stands_on: Option<Vec<Ground>>,
 }
 
 /// Where the results of one task are kept.
@@ -209,7 +209,7 @@ mod tests {
 
     fn kept(text: &str) -> Kept {
         let ground = Ground { path: "a".to_owned(), lines: Some((1, 2)), digest: sha256_hex("a") };
-        Kept { text: text.to_owned(), stands_on: vec![ground] }
+        Kept { text: text.to_owned(), stands_on: Some(vec![ground]) }
     }
 
     #[test]

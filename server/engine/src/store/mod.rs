@@ -24,7 +24,7 @@ mod verify;
 pub mod worker;
 pub mod workspace;
 
-pub(crate) use atomic::{create_anew, replace_hashed};
+pub(crate) use atomic::{TEMPORARY_PREFIX, create_anew, replace_hashed, replace_via};
 pub use atomic::{read_regular, replace as replace_file};
 pub use ended::{EndedLog, read_ended};
 pub use error::StoreError;

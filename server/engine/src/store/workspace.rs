@@ -9,11 +9,15 @@ use std::path::{Component, Path, PathBuf};
 use flowdrive_protocol::ids::RunId;
 use flowdrive_protocol::time::Timestamp;
 
+use super::canonical::Hashing;
 use super::paths::RunPaths;
 use super::{StoreError, atomic, read};
 
 /// Longest file read for evidence, in bytes.
 pub const MAX_EVIDENCE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Largest file of which it is told whether it changed, in bytes.
+const MAX_COMPARED_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Bytes looked at to tell text from other data.
 const BINARY_PROBE: usize = 8000;
@@ -179,6 +183,18 @@ impl Workspace {
             Err(other) => return other,
         };
         self.read_resolved(&path).unwrap_or_else(|fault| judge(&fault))
+    }
+
+    /// SHA-256 of a file's bytes, which may be more than evidence is read from. None for what is no plain file in the
+    /// workspace, or is larger still.
+    #[must_use]
+    pub fn digest_of_file(&self, relative: &str) -> Option<String> {
+        let path = self.resolve(relative).ok()?;
+        let file = atomic::open_options().read(true).open(path).ok()?;
+        let meta = file.metadata().ok().filter(|meta| meta.is_file() && meta.len() <= MAX_COMPARED_BYTES)?;
+        let mut out = Hashing::on(io::sink());
+        let copied = io::copy(&mut file.take(MAX_COMPARED_BYTES), &mut out).ok()?;
+        (copied == meta.len()).then(|| out.digest())
     }
 
     /// Whether the path leads to a file or folder inside the workspace.

@@ -179,7 +179,7 @@ impl Connection {
             // One of the Language Server Protocol's own is known there by this number; of others nothing is known.
             Some(json!({ "id": number }))
         } else {
-            if METHODS.contains(&method.as_str()) {
+            if METHODS.contains(&method.as_str()) || method == "shutdown" {
                 tracing::warn!(%method, "sent without an id, so that it could not be answered; ignored");
                 return;
             }
@@ -205,6 +205,11 @@ impl Connection {
         if self.methods.is_shut_down() {
             drop(entry);
             return reply.send(Err(invalid_request("the server is shutting down; only `exit` is taken now")));
+        }
+        if method == "exit" {
+            // A notification only: as a request it is none, and must not end half of the server.
+            drop(entry);
+            return reply.send(Err(unknown_method("exit")));
         }
         if method == "initialize" {
             let answer = self.initialize(entry.number, params).await;

@@ -58,6 +58,8 @@ pub(crate) fn signals() -> io::Result<mpsc::Receiver<StopSignal>> {
         let mut source = signal(kind)?;
         tokio::spawn(pass_on(move |context| source.poll_recv(context), told, sender.clone()));
     }
+    // With a handler, a file that may not grow any more is a fault of the disk like any other, and no silent death.
+    drop(signal(SignalKind::from_raw(nix::sys::signal::Signal::SIGXFSZ as i32))?);
     Ok(receiver)
 }
 

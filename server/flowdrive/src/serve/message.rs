@@ -11,6 +11,9 @@ use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Response};
 /// The first whole number, 2 to the 53rd, from which on not every one is a float.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
+/// Messages that a batch may hold. Each may cost an answer.
+pub(crate) const MAX_BATCH: usize = 1_000;
+
 /// The id of a request, given back as it came.
 #[derive(Debug, Clone)]
 pub(crate) enum RequestId {
@@ -115,6 +118,10 @@ pub(crate) fn read(frame: &[u8]) -> Incoming {
         Ok(Value::Array(items)) if items.is_empty() => {
             Incoming::Single(Message::Invalid(None, invalid_request("an empty batch")))
         }
+        Ok(Value::Array(items)) if items.len() > MAX_BATCH => Incoming::Single(Message::Invalid(
+            None,
+            invalid_request(format!("a batch of {} messages; {MAX_BATCH} are the most", items.len())),
+        )),
         Ok(Value::Array(items)) => Incoming::Batch(items.into_iter().map(classify).collect()),
         Ok(value) => Incoming::Single(classify(value)),
         Err(error) => {

@@ -71,7 +71,7 @@
 ---@field agent? flowdrive.protocol.AgentName The agent for tasks that name none.
 ---@field allowUnattested? boolean Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is recorded and stands in the report. For this drive only.
 ---@field concurrency? integer How many agents at once, in every phase. Wins over the workflow's limits.
----@field incremental? boolean Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
+---@field incremental? boolean Reuse results of earlier incremental drives wherever what a task is given, and what its result cites, is the same.
 ---@field inputs? table<string, any> Values for its inputs.
 ---@field maxAttempts? integer Attempts before a task parks. Default 3.
 ---@field once? boolean Fill one window, settle it, stop.
@@ -616,7 +616,7 @@
 ---@field agent? flowdrive.protocol.AgentName The agent for tasks that name none. When absent, the one that an earlier drive of the run named, if it is still configured; else the default one.
 ---@field allowUnattested? boolean Accept results whose usage carries no valid signature, though the agent must sign it. What is accepted so is recorded and stands in the report. For this drive only.
 ---@field concurrency? integer How many agents at once, in every phase.
----@field incremental? boolean Reuse results of earlier runs wherever what a task is given is the same. Files of the workspace are not compared.
+---@field incremental? boolean Reuse results of earlier incremental drives wherever what a task is given, and what its result cites, is the same.
 ---@field maxAttempts? integer Attempts before a task parks.
 ---@field once? boolean Fill one window, settle it, stop.
 ---@field runId flowdrive.protocol.RunId The run.

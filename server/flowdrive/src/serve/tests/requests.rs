@@ -243,3 +243,25 @@ async fn commands_are_the_same_methods() {
     let answer = client.ask(json!(5), "preview", json!({})).await;
     assert!(answer["error"]["message"].as_str().unwrap().contains("/ws"), "the first folder: {answer}");
 }
+
+#[tokio::test]
+async fn what_ends_a_server_does_so_in_its_own_form_only() {
+    let mut client = Client::introduced(json!({})).await;
+    let answer = client.ask(json!(1), "exit", json!({})).await;
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+    client.notify("shutdown", json!({})).await;
+    let command = json!({"command": "flowdrive.listRuns", "arguments": []});
+    let answer = client.ask(json!(2), "workspace/executeCommand", command).await;
+    assert_eq!(answer["result"]["total"], 0, "{answer}");
+}
+
+#[tokio::test]
+async fn a_batch_has_a_bound() {
+    let mut client = Client::start(Framing::Ndjson);
+    client.send(&json!(vec![1; message::MAX_BATCH + 1])).await;
+    let answer = client.next().await.unwrap();
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("1000 are the most"), "{answer}");
+    client.send(&json!(vec![1; message::MAX_BATCH])).await;
+    assert_eq!(client.next().await.unwrap().as_array().map(Vec::len), Some(message::MAX_BATCH));
+}
