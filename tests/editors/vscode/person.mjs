@@ -46,8 +46,8 @@ export class Person {
   }
 
   /** Whether something comes into sight soon. */
-  async comes(locator) {
-    return locator.waitFor({ state: "visible", timeout: 3000 }).then(
+  async comes(locator, timeout = 3000) {
+    return locator.waitFor({ state: "visible", timeout }).then(
       () => true,
       () => false,
     );
@@ -75,6 +75,16 @@ export class Person {
       return this.comes(this.row(title));
     });
     await this.accept();
+  }
+
+  /** Runs a command that asks with a list, and chooses from it. A window that changes its focus (a folder is trusted, an
+   * extension starts) closes the list: then the command is run again. */
+  async pick(title, text) {
+    await eventually(`${text} in the list of ${title}`, async () => {
+      await this.command(title);
+      return this.comes(this.row(text), 15_000);
+    });
+    await this.row(text).click();
   }
 
   /** Presses Enter in the box or list that is open, once it hears keys. */

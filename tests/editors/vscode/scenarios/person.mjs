@@ -52,8 +52,7 @@ export async function run(server) {
     const restart = () => person.press("settings take effect", "Restart Server");
     /** Through the wizard up to the preview; answers its page. */
     const upToPreview = async (asked = question) => {
-      await person.command("Flowdrive: Drive Workflow");
-      await person.choose("Quick survey");
+      await person.pick("Flowdrive: Drive Workflow", "Quick survey");
       await person.type("question", asked);
       await person.row("default").waitFor();
       await person.accept();
@@ -77,8 +76,7 @@ export async function run(server) {
     });
 
     await at("the wizard refuses an empty question, goes back, and shows a preview before anything starts", async () => {
-      await person.command("Flowdrive: Drive Workflow");
-      await person.choose("Quick survey");
+      await person.pick("Flowdrive: Drive Workflow", "Quick survey");
       await person.type("question", "");
       await page.getByText("question is required").waitFor();
       await page.locator(".quick-input-widget").getByRole("button", { name: "Back" }).click();

@@ -38,8 +38,7 @@ export async function run(server) {
       await person.command("Workspaces: Manage Workspace Trust");
       await page.getByRole("button", { name: /^Trust( Folder)?$/ }).first().click();
       await page.getByText("Nothing has been driven in this folder yet").waitFor();
-      await person.command("Flowdrive: Drive Workflow");
-      await person.choose("Quick survey");
+      await person.pick("Flowdrive: Drive Workflow", "Quick survey");
       await person.type("question", question);
       await person.row("builtin:survey").waitFor();
       if ((await person.row("evil").count()) > 0) throw new Error("the folder's agent is offered");
