@@ -364,11 +364,7 @@ async fn removing_a_run_ends_what_a_killed_server_left_of_it() {
     ws.configure(&config::config([("gated", gated)]));
     let mut server = Server::start(&ws, Framing::Lsp).await;
     let (_, run) = server.start_drive(&workflow(1, [phase("map", [task("map:a")])]), json!({})).await;
-    let lingering = || {
-        let left = census::processes(ws.root(), &[]);
-        left.iter().filter(|process| process.command.contains("--linger")).count()
-    };
-    wait::until("the agent to have started others", || (lingering() >= 2).then_some(())).await;
+    wait::until("the agent to have started others", || (lingering(&ws, "map_") >= 2).then_some(())).await;
     server.kill().await;
 
     let other = Server::start(&ws, Framing::Ndjson).await;

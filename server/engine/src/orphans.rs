@@ -7,7 +7,6 @@ use flowdrive_protocol::ids::{RunId, TaskId};
 
 use crate::delegate::Delegator;
 use crate::model::outcome::ProcessIdentity;
-use crate::model::state::Verdict;
 use crate::record::read_state;
 use crate::store::{RunPaths, StoreError, Workspace, is_locked, lock};
 
@@ -76,7 +75,7 @@ fn abandoned(workspace: &Workspace, among: Among) -> Result<Vec<Abandoned>, Stor
 fn open_attempts(paths: &RunPaths, run: &RunId) -> Option<Vec<Left>> {
     let state = read_state(paths, run).ok()?;
     let open = state.tasks.iter().filter_map(|task| {
-        let attempt = task.attempts.last().filter(|attempt| attempt.verdict == Verdict::Open)?;
+        let attempt = task.open_attempt()?;
         Some(Left { task: task.id.clone(), process: attempt.process.clone(), marker: attempt.marker.clone() })
     });
     Some(open.collect())

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use flowdrive_protocol::outcome::{Evidence, EvidenceKind};
 use serde::{Deserialize, Serialize};
 
-use super::files::{FileLookup, Files, Lines, Presence};
+use super::files::{Desk, Files, Presence};
 
 /// A place in the workspace, and what was there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,19 +27,19 @@ pub struct Ground {
 /// compared, or gone already. A folder is no ground: what is in it is not compared.
 #[must_use]
 pub fn grounds<'e>(evidence: impl IntoIterator<Item = &'e Evidence>, files: &dyn Files) -> Option<Vec<Ground>> {
-    let mut texts = Texts { files, read: HashMap::new() };
+    let mut desk = Desk::new(files);
+    let mut are_text: HashMap<String, bool> = HashMap::new();
     let mut found = BTreeSet::new();
     for evidence in evidence.into_iter().filter(|evidence| evidence.kind == EvidenceKind::File) {
         let path = evidence.path.clone()?;
         // Of bytes that are no text, other ones can look the same: then the whole file counts.
-        let spans = |first| {
-            texts.of(&path).filter(|text| !text.has_gaps()).map(|_| (first, evidence.end_line.unwrap_or(first)))
-        };
-        let lines = evidence.line.and_then(spans);
+        let lines = evidence.line.map(|first| (first, evidence.end_line.unwrap_or(first))).filter(|_| {
+            *are_text.entry(path.clone()).or_insert_with(|| desk.lines(&path).is_ok_and(|text| !text.has_gaps()))
+        });
         let digest = match (lines, &evidence.digest) {
             (Some(_), Some(digest)) => digest.clone(),
-            (None, _) if files.presence(&path) == Presence::Folder => continue,
-            _ => texts.digest(&path, lines)?,
+            (None, _) if desk.presence(&path) == Presence::Folder => continue,
+            _ => digest(&path, lines, files, &mut desk)?,
         };
         found.insert(Ground { path, lines, digest });
     }
@@ -49,9 +49,9 @@ pub fn grounds<'e>(evidence: impl IntoIterator<Item = &'e Evidence>, files: &dyn
 /// The first place that says something else now, as it would be cited.
 #[must_use]
 pub fn changed(grounds: &[Ground], files: &dyn Files) -> Option<String> {
-    let mut texts = Texts { files, read: HashMap::new() };
-    let other =
-        grounds.iter().find(|ground| texts.digest(&ground.path, ground.lines).as_ref() != Some(&ground.digest))?;
+    let mut desk = Desk::new(files);
+    let now = |ground: &Ground, desk: &mut Desk<'_>| digest(&ground.path, ground.lines, files, desk);
+    let other = grounds.iter().find(|ground| now(ground, &mut desk).as_ref() != Some(&ground.digest))?;
     Some(match other.lines {
         Some((first, last)) if last > first => format!("{}:{first}-{last}", other.path),
         Some((first, _)) => format!("{}:{first}", other.path),
@@ -59,34 +59,17 @@ pub fn changed(grounds: &[Ground], files: &dyn Files) -> Option<String> {
     })
 }
 
-/// Texts that were read, each once.
-struct Texts<'f> {
-    files: &'f dyn Files,
-    read: HashMap<String, Option<Lines>>,
-}
-
-impl Texts<'_> {
-    fn of(&mut self, path: &str) -> Option<&Lines> {
-        if !self.read.contains_key(path) {
-            let text = match self.files.read(path) {
-                FileLookup::Text(text) => Some(Lines::of(text)),
-                _ => None,
-            };
-            self.read.insert(path.to_owned(), text);
-        }
-        self.read.get(path)?.as_ref()
-    }
-
-    fn digest(&mut self, path: &str, lines: Option<(u32, u32)>) -> Option<String> {
-        match lines {
-            Some(span) => self.of(path)?.cite(span).map(|(digest, _)| digest),
-            None => self.files.digest(path),
-        }
+/// Of some lines of a file, or of all of it.
+fn digest(path: &str, lines: Option<(u32, u32)>, files: &dyn Files, desk: &mut Desk<'_>) -> Option<String> {
+    match lines {
+        Some(span) => desk.lines(path).ok()?.cite(span).map(|(digest, _)| digest),
+        None => files.digest(path),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::{FileLookup, Lines};
     use super::*;
 
     struct Tree(HashMap<&'static str, FileLookup>);

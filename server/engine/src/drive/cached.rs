@@ -82,8 +82,9 @@ impl Driver {
         let Ok(agent) = self.job.agents.get(&attempt.agent) else { return };
         let upstream = || cache::upstream(&state, task);
         let Some(Ok(key)) = self.lookup().key(&state, task, agent, upstream) else { return };
-        let stands_on = cited(&state, task, &self.job.workspace)
-            .and_then(|cited| grounds::grounds(&cited, &OnDisk(&self.job.workspace)));
+        // Looked at by incremental drives alone, which take nothing that another kept.
+        let cited = self.job.settings.incremental.then(|| cited(&state, task, &self.job.workspace)).flatten();
+        let stands_on = cited.and_then(|cited| grounds::grounds(&cited, &OnDisk(&self.job.workspace)));
         let text = worker::read_result(&self.job.record.paths.worker(worker));
         if let Ok(Some(text)) = text
             && let Err(fault) = cache_of(&state, task).keep(&key, Kept { text, stands_on })
@@ -151,7 +152,7 @@ impl Lookup<'_> {
         let kept = cache_of(state, task);
         Some(match kept.find(&key) {
             // With `resultCache` the workflow's author says what a result depends on.
-            Some(found) => match self.other_ground(&found).filter(|_| self.settings.incremental) {
+            Some(found) => match self.settings.incremental.then(|| self.other_ground(&found)).flatten() {
                 Some(reason) => (miss(reason), None),
                 None => {
                     let reason = Some("nothing it depends on changed".to_owned());

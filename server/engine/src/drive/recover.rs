@@ -9,7 +9,6 @@ use super::Driver;
 use crate::EngineError;
 use crate::model::journal::JournalEvent;
 use crate::model::outcome::{Ending, HandleKind, Noted, Outcome};
-use crate::model::state::Verdict;
 use crate::store::canonical::sha256_hex;
 use crate::store::{read_ended, worker};
 
@@ -21,10 +20,7 @@ impl Driver {
             .tasks
             .iter()
             .enumerate()
-            .filter_map(|(place, task)| {
-                let attempt = task.attempts.last().filter(|attempt| attempt.verdict == Verdict::Open)?;
-                Some((place, task.id.clone(), attempt.clone()))
-            })
+            .filter_map(|(place, task)| Some((place, task.id.clone(), task.open_attempt()?.clone())))
             .collect();
         drop(state);
         let mut noted: BTreeMap<WorkerId, Noted> = if open.iter().any(|(.., attempt)| attempt.outcome.is_none()) {

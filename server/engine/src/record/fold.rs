@@ -33,12 +33,7 @@ pub fn read_state(paths: &RunPaths, run_id: &RunId) -> Result<RunState, StoreErr
         Ok(None) | Err(StoreError::PositionUnknown { .. }) => {}
         Err(fault) => return Err(fault),
     }
-    let mut fold = Fold::default();
-    read_entries_with(paths, run_id, None, &mut |entry| match entry {
-        Some(entry) => fold.take(paths, run_id, entry),
-        None => fold.restart(),
-    })?;
-    fold.finish(paths)
+    Fold::default().of_all(paths, run_id)?.finish(paths)
 }
 
 /// How far into the journal the snapshot goes, where there is one of this run.
@@ -68,11 +63,7 @@ pub fn replay(
     since: u64,
     limit: usize,
 ) -> Result<(Vec<ProgressEvent>, bool), StoreError> {
-    let mut fold = Fold { keep_after: Some(since), ..Fold::default() };
-    read_entries_with(paths, run_id, None, &mut |entry| match entry {
-        Some(entry) => fold.take(paths, run_id, entry),
-        None => fold.restart(),
-    })?;
+    let mut fold = Fold { keep_after: Some(since), ..Fold::default() }.of_all(paths, run_id)?;
     if let Some(fault) = fold.fault.take() {
         return Err(fault);
     }
@@ -103,6 +94,15 @@ impl Fold {
         let mut state = found.state;
         state.reindex();
         Self { state: Some(state), position: Some(found.position), report: found.report, ..Self::default() }
+    }
+
+    /// Folds all of a journal, read without lock.
+    fn of_all(mut self, paths: &RunPaths, run_id: &RunId) -> Result<Self, StoreError> {
+        read_entries_with(paths, run_id, None, &mut |entry| match entry {
+            Some(entry) => self.take(paths, run_id, entry),
+            None => self.restart(),
+        })?;
+        Ok(self)
     }
 
     fn restart(&mut self) {

@@ -28,28 +28,22 @@ pub(crate) fn is_in_place(paths: &RunPaths, written: &ReportDigests) -> bool {
 /// # Errors
 /// What the disk refuses.
 pub(crate) fn write(record: &mut Record) -> Result<(), StoreError> {
-    let written = save(&record.state(), &record.paths)?;
+    let written = save(TEMPORARY_PREFIX, &record.state(), &record.paths)?;
     record.set_report(written);
     Ok(())
 }
 
-/// Writes everything of a run's folder that is there for people, for the holder of its lock.
-///
-/// # Errors
-/// What the disk refuses.
-fn save(state: &RunState, paths: &RunPaths) -> Result<ReportDigests, StoreError> {
-    save_by(TEMPORARY_PREFIX, state, paths)
-}
-
-/// The same for one who has no lock. Whoever opens the run sweeps up what a dead writer left, and must not take this for it.
+/// Writes everything of a run's folder that is there for people, for one who has no lock. Whoever opens the run sweeps up
+/// what a dead writer left, and must not take this for it.
 ///
 /// # Errors
 /// What the disk refuses.
 pub(crate) fn save_beside(state: &RunState, paths: &RunPaths) -> Result<(), StoreError> {
-    save_by(".report-", state, paths).map(drop)
+    save(".report-", state, paths).map(drop)
 }
 
-fn save_by(prefix: &str, state: &RunState, paths: &RunPaths) -> Result<ReportDigests, StoreError> {
+/// `prefix`: how the names of temporary files begin.
+fn save(prefix: &str, state: &RunState, paths: &RunPaths) -> Result<ReportDigests, StoreError> {
     paths.require_in_place()?;
     let altered = altered(state, &paths.dir);
     let markdown = replace_hashed(prefix, &paths.report, &mut |out| markdown::render(state, &altered, out))?;

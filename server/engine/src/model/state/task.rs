@@ -103,6 +103,12 @@ pub enum Verdict {
 }
 
 impl TaskState {
+    /// Its newest attempt, while that is not judged.
+    #[must_use]
+    pub fn open_attempt(&self) -> Option<&Attempt> {
+        self.attempts.last().filter(|attempt| attempt.verdict == Verdict::Open)
+    }
+
     pub(super) fn new(id: TaskId, spec: (usize, usize), phase: PhaseId) -> Self {
         Self {
             id,
